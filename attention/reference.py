@@ -1,0 +1,114 @@
+"""PyTorch's own answer for every step, on the same numbers.
+
+Nothing here is shared with what it checks. PyTorch's hidden switches are fixed, so that the
+answer does not depend on who asks:
+
+- eval mode, so no dropout;
+- `batch_first=False`, which keeps `nn.MultiheadAttention` on its ordinary path (with
+  `batch_first=True`, in eval mode with gradients off, an even head count takes a fused one);
+- `average_attn_weights=False`: by default the heads come back averaged;
+- the mask of `nn.MultiheadAttention` is `~allowed`: there True = blocked;
+- a mask is always handed over: `is_causal=True` alone raises in `nn.MultiheadAttention`.
+
+A row that may attend to nothing is zeros in `F.scaled_dot_product_attention` and NaN in
+`nn.MultiheadAttention` when it is asked for its weights. Where a mask has such a row, weights
+and output come from the path that gives zeros.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attention.multi_head import AttentionTrace
+from attention.sample import AttentionParameters
+
+
+def attend(
+    tokens: Float[Tensor, "B T E"],
+    parameters: AttentionParameters,
+    num_heads: int,
+    allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"],
+) -> AttentionTrace:
+    """The steps of `multi_head.attend`, each by the PyTorch call that stands for it.
+
+    | step | call |
+    |---|---|
+    | q k v | `F.linear` with the packed weights |
+    | scores, scaled, masked | `torch.baddbmm`, as in `F.multi_head_attention_forward` |
+    | weights, output | `nn.MultiheadAttention` |
+    | context | `F.scaled_dot_product_attention` |
+    | merged | that context, head after head, by `torch.cat` |
+    """
+    batch, num_tokens, embed_dim = tokens.shape
+    module = as_module(parameters, num_heads)
+    packed = F.linear(tokens, module.in_proj_weight, module.in_proj_bias)
+    q, k, v = packed.unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)  # (3, B, H, T, D)
+
+    per_head = allowed.expand(batch, num_heads, num_tokens, num_tokens)
+    additive = torch.zeros(per_head.shape, dtype=tokens.dtype).masked_fill(~per_head, -math.inf)
+    scale = 1 / math.sqrt(embed_dim // num_heads)
+    context = F.scaled_dot_product_attention(q, k, v, attn_mask=per_head)
+    weights, output = _module_answer(module, tokens, q, k, per_head)
+    return AttentionTrace(
+        q=q,
+        k=k,
+        v=v,
+        scores=_products(torch.zeros_like(additive), q, k, 1.0),
+        scaled=_products(torch.zeros_like(additive), q, k, scale),
+        masked=_products(additive, q, k, scale),
+        weights=weights,
+        context=context,
+        merged=torch.cat(context.unbind(dim=1), dim=-1),
+        output=output,
+    )
+
+
+def as_module(parameters: AttentionParameters, num_heads: int) -> nn.MultiheadAttention:
+    """`nn.MultiheadAttention` in eval mode, holding these very parameters.
+
+    Built on the meta device: the usual constructor draws from the global random state.
+    """
+    p = parameters
+    embed_dim = p.w_q.shape[0]
+    module = nn.MultiheadAttention(embed_dim, num_heads, device="meta", dtype=p.w_q.dtype).eval()
+    module.load_state_dict(
+        {
+            "in_proj_weight": torch.cat([p.w_q, p.w_k, p.w_v]),
+            "in_proj_bias": torch.cat([p.b_q, p.b_k, p.b_v]),
+            "out_proj.weight": p.w_o,
+            "out_proj.bias": p.b_o,
+        },
+        assign=True,
+    )
+    return module
+
+
+def _products(
+    added: Float[Tensor, "B H T T"], q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H T D"], scale: float
+) -> Float[Tensor, "B H T T"]:
+    """added + scale · q kᵀ, in PyTorch's one call for it."""
+    flat = torch.baddbmm(added.flatten(0, 1), q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
+    return flat.unflatten(0, q.shape[:2])
+
+
+def _module_answer(
+    module: nn.MultiheadAttention,
+    tokens: Float[Tensor, "B T E"],
+    q: Float[Tensor, "B H T D"],
+    k: Float[Tensor, "B H T D"],
+    per_head: Bool[Tensor, "B H T T"],
+) -> tuple[Float[Tensor, "B H T T"], Float[Tensor, "B T E"]]:
+    """Weights and output of the module; (T, B, E) is its native order."""
+    x = tokens.transpose(0, 1)
+    blocked = ~per_head.flatten(0, 1)  # (B·H, T, T), heads of one sequence next to each other
+    has_empty_row = bool(blocked.all(dim=-1).any())
+    output, weights = module(
+        x, x, x, attn_mask=blocked, need_weights=not has_empty_row, average_attn_weights=False
+    )
+    if has_empty_row:
+        identity = torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:3], -1)
+        weights = F.scaled_dot_product_attention(q, k, identity, attn_mask=per_head)
+    return weights, output.transpose(0, 1)

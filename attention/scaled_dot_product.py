@@ -1,0 +1,78 @@
+"""Scaled dot-product attention: softmax(QKᵀ / √D) V.
+
+Source: "Attention Is All You Need" (Vaswani et al., 2017), section 3.2.1, equation 1.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+class ScaledDotProduct(NamedTuple):
+    """Every step of the equation, in its order."""
+
+    scores: Float[Tensor, "B H T S"]
+    scaled: Float[Tensor, "B H T S"]
+    masked: Float[Tensor, "B H T S"]
+    weights: Float[Tensor, "B H T S"]
+    context: Float[Tensor, "B H T V"]
+
+
+def scaled_dot_product(
+    q: Float[Tensor, "B H T D"],
+    k: Float[Tensor, "B H S D"],
+    v: Float[Tensor, "B H S V"],
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"],
+) -> ScaledDotProduct:
+    """Attend from every query to the keys it may see, keeping each step.
+
+    Args:
+        q: queries, T positions of width D.
+        k: keys, S positions of the same width.
+        v: values, one for each key, of any width V.
+        allowed: True where a query may attend to a key. A row with no True gives zeros, as in
+            `F.scaled_dot_product_attention`.
+
+    Returns:
+        scores, scaled, masked, weights and context.
+    """
+    scores = q @ k.mT  # (B, H, T, S)
+    scaled = scores / math.sqrt(q.shape[-1])  # a sum of D unit-variance products has variance D; back to 1
+    # -inf and no large number: it is right in every dtype and at every size of the scores
+    masked = torch.where(allowed, scaled, -math.inf)
+    weights = softmax_over_allowed(masked, allowed)
+    context = weights @ v  # (B, H, T, V)
+    return ScaledDotProduct(scores, scaled, masked, weights, context)
+
+
+def softmax(x: Float[Tensor, "... S"]) -> Float[Tensor, "... S"]:
+    """exp(x) / Σ exp(x) over the last axis, with the row's maximum taken off first.
+
+    The result is the same for any shift of the row; without this one exp overflows from 89 on
+    (float32).
+
+    Example:
+        >>> softmax(torch.tensor([1000.0, 1001.0]))
+        tensor([0.2689, 0.7311])
+    """
+    exponentials = torch.exp(x - x.amax(dim=-1, keepdim=True))
+    return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+def softmax_over_allowed(
+    masked: Float[Tensor, "B H T S"], allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"]
+) -> Float[Tensor, "B H T S"]:
+    """Softmax in which a row that may attend to nothing is zeros.
+
+    Such a row is all -inf, of which softmax would make NaN, and its gradient would spread NaN to
+    every parameter. It takes part as a row of zeros, and what comes out of it is thrown away.
+    """
+    if masked.shape[-1] == 0:  # no key at all: nothing to take a maximum of
+        return masked
+    has_key = allowed.any(dim=-1, keepdim=True)  # (..., T, 1)
+    if has_key.all():
+        return softmax(masked)
+    return torch.where(has_key, softmax(torch.where(has_key, masked, 0.0)), 0.0)

@@ -1,0 +1,93 @@
+"""One cell worked out by hand: q·k term by term, over √D, softmax over its row.
+
+Every number is read from the trace or follows from it by the equation of section 3.2.1.
+"""
+
+import math
+from dataclasses import dataclass
+
+from attention.multi_head import AttentionTrace
+
+
+@dataclass(frozen=True)
+class Term:
+    """One product of the dot product: dimension d of the query times that of the key."""
+
+    d: int
+    q: float
+    k: float
+
+    @property
+    def product(self) -> float:
+        """q · k, rounded once, to float64."""
+        return self.q * self.k
+
+
+@dataclass(frozen=True)
+class RowEntry:
+    """One key of the query's row: its scaled score (-inf if masked), exp(scaled - max), its weight."""
+
+    key: int
+    masked: float
+    exponential: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class WorkedCell:
+    """A cell (head, query, key) and all that went into its weight."""
+
+    head: int
+    query: int
+    key: int
+    terms: tuple[Term, ...]
+    score: float
+    head_dim: int
+    scaled: float
+    row_max: float
+    row: tuple[RowEntry, ...]
+
+    @property
+    def entry(self) -> RowEntry:
+        """The cell's own place in its row."""
+        return self.row[self.key]
+
+    @property
+    def row_sum(self) -> float:
+        """Σ exp(scaled - max) over the keys that the query may see."""
+        return math.fsum(entry.exponential for entry in self.row)
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the query may attend to the key."""
+        return self.entry.masked != -math.inf
+
+
+def work_out(trace: AttentionTrace, head: int, query: int, key: int, sequence: int = 0) -> WorkedCell:
+    """Work out one cell of a trace.
+
+    Raises:
+        IndexError: the trace has no such head, query or key; the message carries its sizes.
+    """
+    _, heads, queries, keys = trace.weights.shape
+    if not (0 <= head < heads and 0 <= query < queries and 0 <= key < keys):
+        raise IndexError(f"head {head}, query {query}, key {key}: there are {heads} heads of {queries} by {keys} cells.")
+    q, k = trace.q[sequence, head, query].tolist(), trace.k[sequence, head, key].tolist()
+    masked = trace.masked[sequence, head, query].tolist()
+    weights = trace.weights[sequence, head, query].tolist()
+    row_max = max(masked)
+    shift = row_max if row_max > -math.inf else 0.0  # a row that may attend to nothing has no maximum to take off
+    return WorkedCell(
+        head=head,
+        query=query,
+        key=key,
+        terms=tuple(Term(d, a, b) for d, (a, b) in enumerate(zip(q, k, strict=True))),
+        score=trace.scores[sequence, head, query, key].item(),
+        head_dim=len(q),
+        scaled=trace.scaled[sequence, head, query, key].item(),
+        row_max=row_max,
+        row=tuple(
+            RowEntry(i, value, math.exp(value - shift), weight)
+            for i, (value, weight) in enumerate(zip(masked, weights, strict=True))
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The browser side: controls, cached results, pictures and pages."""

@@ -1,0 +1,25 @@
+"""What `streamlit run dashboard/app.py` starts: the ASGI app with its script, its route and its warm-up."""
+
+import gc
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import streamlit as st
+
+from dashboard import assets
+
+
+@asynccontextmanager
+async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
+    """Do before the first visitor what the first visitor would wait for."""
+    from attention import AttentionConfig, verify
+    from dashboard import cached, controls, heatmap  # noqa: F401 (imported here so that no visitor waits for it)
+
+    assets.packed("plotly.min.js")
+    verify(AttentionConfig())
+    # What is alive now stays: a collection of it after every run would cost each visitor time.
+    gc.freeze()
+    yield
+
+
+app = st.App("main.py", lifespan=warm_up, routes=[assets.route()])

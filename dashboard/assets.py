@@ -1,0 +1,74 @@
+"""What the heatmap component loads in the browser, served by the app itself: nothing comes from a CDN.
+
+Plotly's own JavaScript is taken from the installed `plotly` package. The release is in the path,
+so a browser may keep the files for good and never mixes two releases.
+"""
+
+import gzip
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import plotly
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+_STATIC: Final = Path(__file__).parent / "heatmap" / "static"
+_PLOTLY: Final = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
+
+
+def url(name: str) -> str:
+    """The address of a file on this server, whichever page it is asked from."""
+    return f"{_base()}/lab/{release()}/{name}"
+
+
+def route() -> Route:
+    """The route that serves them."""
+    return Route(f"{_base()}/lab/{{release}}/{{name}}", _serve)
+
+
+@cache
+def release() -> str:
+    """A digest of all the files, and Plotly's version."""
+    digest = hashlib.blake2b(plotly.__version__.encode(), digest_size=6)
+    for file in sorted(_STATIC.iterdir()):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def packed(name: str) -> bytes | None:
+    """A file's content, gzipped once and kept; None where there is no such file."""
+    files = {file.name: file for file in (*_STATIC.iterdir(), _PLOTLY)}
+    if name not in files:
+        return None
+    return gzip.compress(files[name].read_bytes(), mtime=0)
+
+
+async def _serve(request: Request) -> Response:
+    name = request.path_params["name"]
+    content = packed(name) if Path(name).suffix in _TYPES else None
+    if content is None:
+        return PlainTextResponse("There is no such file.", status_code=404)
+    this_release = request.path_params["release"] == release()
+    headers = {
+        "ETag": f'"{release()}"',
+        "Cache-Control": "public, max-age=31536000, immutable" if this_release else "no-cache",
+        "Vary": "Accept-Encoding",
+    }
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+    else:
+        content = gzip.decompress(content)
+    return Response(content, media_type=_TYPES[Path(name).suffix], headers=headers)
+
+
+def _base() -> str:
+    path = str(st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"/{path}" if path else ""

@@ -1,0 +1,156 @@
+"""The mounted heatmap of all heads: one tiled plot that is fed with bytes and updated in place.
+
+`st.plotly_chart` would rebuild the plot at every change, lose its zoom, and answer no click on a
+cell. The component keeps Plotly's axes, zoom, pan and colour bar mounted and repaints only the
+pixels under them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+from plotly.colors import get_colorscale
+
+from dashboard import assets
+
+Scale = Literal["common", "head"]
+Curve = Literal["linear", "root", "log"]
+
+# perceptually even, rising in lightness, and told apart with every common colour blindness
+COLOUR_SCALE: Final = "Viridis"
+
+_HTML: Final = """
+<div class="heads">
+  <div class="bar"><button type="button" class="all" hidden></button><span class="readout" aria-live="polite"></span></div>
+  <div class="stage" tabindex="0" role="group">
+    <canvas class="pixels"></canvas>
+    <div class="plot"></div>
+    <canvas class="marks"></canvas>
+    <div class="titles"></div>
+    <div class="tip" hidden></div>
+  </div>
+</div>
+"""
+
+# Sent with every message, so it holds only the way to the files.
+_JS: Final = """
+const ready = (async () => {
+  const { load } = await import(new URL("%(loader)s", location.origin).href);
+  return load();
+})();
+export default function (component) {
+  let stopped = false;
+  let stop = () => {};
+  const { parentElement } = component;
+  parentElement.latest = component;
+  ready.then((draw) => {
+    if (!stopped && parentElement.latest === component) stop = draw(component);
+  });
+  return () => { stopped = true; stop(); };
+}
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of one head; all three count from 0."""
+
+    head: int
+    query: int
+    key: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the picture is drawn: nothing here changes a number.
+
+    `scale` is "common" (0 to 1 for every head) or "head" (0 to the head's own largest weight);
+    `curve` is how colour grows with the weight.
+    """
+
+    scale: Scale = "common"
+    curve: Curve = "root"
+    enlarged: int | None = None
+    pin: Cell | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The numbers of one scene, ready to send: `numbers` is mask bits and float32 weights."""
+
+    identity: str
+    heads: int
+    queries: int
+    keys: int
+    numbers: bytes
+
+
+def picture(
+    weights: NDArray[np.float32], allowed: NDArray[np.bool_], identity: str
+) -> Picture:
+    """Pack weights (H, T, S) and mask (T, S) for the browser.
+
+    Raises:
+        ValueError: the mask's shape is not that of one head; the message carries both.
+    """
+    if weights.ndim != 3 or weights.shape[1:] != allowed.shape:
+        raise ValueError(f"weights {weights.shape} need a mask of {weights.shape[1:]}, not {allowed.shape}.")
+    mask = _padded(np.packbits(allowed).tobytes())
+    values = np.ascontiguousarray(weights, dtype="<f4").tobytes()
+    heads, queries, keys = weights.shape
+    return Picture(identity, heads, queries, keys, mask + values)
+
+
+def payload(drawn: Picture, look: Look, summary: str) -> bytes:
+    """The message: length of the header, header, mask bits, float32 weights; each part padded to four bytes."""
+    header = {
+        "id": drawn.identity,
+        "file": f"attention-{drawn.identity}",
+        "heads": drawn.heads,
+        "queries": drawn.queries,
+        "keys": drawn.keys,
+        "stops": _stops(),
+        "summary": summary,
+        "scale": look.scale,
+        "curve": look.curve,
+        "enlarged": look.enlarged,
+        "pin": asdict(look.pin) if look.pin else None,
+    }
+    text = _padded(json.dumps(header).encode(), b" ")
+    return len(text).to_bytes(4, "little") + text + drawn.numbers
+
+
+def heads(
+    drawn: Picture, look: Look, summary: str, *, key: str, on_pin: Callable[[], None], on_enlarge: Callable[[], None]
+) -> Any:
+    """Mount or update the picture; `summary` says in words what it shows, for those who do not see it."""
+    return _component()(
+        key=key,
+        data=payload(drawn, look, summary),
+        on_pin_change=on_pin,
+        on_enlarged_change=on_enlarge,
+    )
+
+
+def _component() -> Callable[..., Any]:
+    return _mount
+
+
+_mount = st.components.v2.component(
+    "attention_heads", html=_HTML, js=_JS % {"loader": assets.url("load.js")}, isolate_styles=False
+)
+
+
+def _stops() -> Sequence[tuple[float, list[int]]]:
+    return [
+        (position, [int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+        for position, colour in get_colorscale(COLOUR_SCALE)
+    ]
+
+
+def _padded(data: bytes, filler: bytes = b"\0") -> bytes:
+    return data + filler * (-len(data) % 4)

@@ -1,0 +1,338 @@
+// Every head in one plot: Plotly's axes, zoom, pan and colour bar over pixels painted here. It stays mounted:
+// new numbers repaint the pixels and leave Plotly alone.
+
+import { Palette, cssToRgb } from "./colour.js";
+import { cellAt, layOut, ticks } from "./grid.js";
+import { Painter, Raster, axisMap } from "./paint.js";
+import { decode } from "./scene.js";
+import { MARGIN, figure, tickUpdate } from "./plot.js";
+import { exportPng } from "./export.js";
+
+const views = new WeakMap();
+
+export function draw({ data, parentElement, setStateValue }) {
+  let view = views.get(parentElement);
+  if (!view) views.set(parentElement, (view = new View(parentElement)));
+  view.setStateValue = setStateValue;
+  view.show(decode(data));
+  return () => {
+    view.remove();
+    views.delete(parentElement);
+  };
+}
+
+class View {
+  constructor(parent) {
+    this.root = parent.querySelector(".heads");
+    const part = (name) => this.root.querySelector(`.${name}`);
+    this.parts = Object.fromEntries(
+      ["readout", "all", "stage", "pixels", "plot", "marks", "titles", "tip"].map((name) => [name, part(name)]),
+    );
+    this.raster = new Raster();
+    this.hovered = null;
+    this.listen();
+    this.resizing = new ResizeObserver(() => this.width !== this.parts.stage.clientWidth && this.layOut());
+    this.resizing.observe(this.parts.stage);
+  }
+
+  remove() {
+    this.resizing.disconnect();
+    document.removeEventListener("fullscreenchange", this.onFullscreen);
+    Plotly.purge(this.parts.plot);
+  }
+
+  show(scene) {
+    const before = this.scene;
+    this.scene = scene;
+    this.readTheme();
+    if (!before || String(before.stops) !== String(scene.stops)) this.palette = new Palette(scene.stops);
+    this.raster.fill(scene, this.palette);
+    if (this.enlarged !== scene.enlarged || !before) this.enlarged = scene.enlarged;
+    this.pin = scene.pin;
+    const geometry = ["heads", "queries", "keys", "curve", "scale", "enlarged", "summary"];
+    if (!before || this.themed || geometry.some((name) => before[name] !== scene[name])) this.layOut();
+    else this.paint();
+    this.describe();
+    this.root.dataset.scene = scene.id; // what is drawn now, for whoever waits for it
+  }
+
+  get heads() {
+    return this.enlarged === null ? [...Array(this.scene.heads).keys()] : [this.enlarged];
+  }
+
+  readTheme() {
+    const style = getComputedStyle(this.root);
+    const value = (name) => style.getPropertyValue(name).trim();
+    const theme = { text: value("--st-text-color"), background: value("--st-background-color"), font: value("--st-font") };
+    this.themed = this.theme?.text !== theme.text || this.theme?.background !== theme.background;
+    if (!this.themed) return;
+    const dark = cssToRgb(theme.background)[0] < 128;
+    theme.maskedFill = dark ? "#23262f" : "#eceef2";
+    theme.maskedLine = dark ? "#474c59" : "#c3c8d2";
+    this.theme = theme;
+  }
+
+  layOut() {
+    const { stage, plot } = this.parts;
+    this.width = stage.clientWidth;
+    if (!this.width || !this.scene) return;
+    const { scene, heads } = this;
+    const margin = this.width < 560 ? MARGIN.narrow : MARGIN.wide;
+    const full = document.fullscreenElement === this.root;
+    let height = full ? innerHeight - stage.offsetTop - margin.t - margin.b - 8 : null;
+    const width = this.width - margin.l - margin.r;
+    if (!full && heads.length === 1) height = Math.min(width, Math.max(440, 0.82 * innerHeight));
+    const tokens = Math.max(scene.queries, scene.keys);
+    const before = this.grid;
+    this.grid = layOut({ heads: heads.length, tokens, width, height });
+    const sameShape = before && before.columns === this.grid.columns && before.rows === this.grid.rows;
+    const view = sameShape && this.view && this.drawnEnlarged === this.enlarged ? this.view : this.fullView();
+    this.drawnEnlarged = this.enlarged;
+    stage.style.height = `${this.grid.height + margin.t + margin.b}px`;
+    const { data, layout, config } = figure(this, margin, view);
+    this.laying = true;
+    Plotly.react(plot, data, layout, { ...config, ...this.modebar() });
+    this.laying = false;
+    if (!this.bound) {
+      this.bound = true;
+      plot.on("plotly_relayout", () => this.moved());
+      plot.on("plotly_relayouting", () => this.paint());
+    }
+    this.drawTitles();
+    this.refreshTicks();
+    this.paint();
+  }
+
+  fullView() {
+    return { x: [0, this.grid.columns], y: [this.grid.rows, 0] };
+  }
+
+  modebar() {
+    const { camera, autoscale } = Plotly.Icons;
+    return {
+      modeBarButtons: [
+        [{ name: "png", title: "Download as PNG", icon: camera, click: () => exportPng(this) }],
+        ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"],
+        [{ name: "full", title: "Full screen", icon: autoscale, click: () => this.toggleFullscreen() }],
+      ],
+    };
+  }
+
+  toggleFullscreen() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else this.root.requestFullscreen?.();
+  }
+
+  // After a zoom or pan by the reader.
+  moved() {
+    if (this.laying) return;
+    const { xaxis, yaxis } = this.parts.plot._fullLayout;
+    this.view = { x: [...xaxis.range], y: [...yaxis.range] };
+    const full = this.fullView();
+    if (String(this.view.x) === String(full.x) && String(this.view.y) === String(full.y)) this.view = null;
+    this.refreshTicks();
+    this.paint();
+  }
+
+  refreshTicks() {
+    const update = tickUpdate(this);
+    if (!update) return;
+    this.laying = true;
+    Plotly.relayout(this.parts.plot, update);
+    this.laying = false;
+  }
+
+  ticksFor(axis, pixels) {
+    const { grid, scene } = this;
+    const horizontal = axis === "x";
+    const tokens = horizontal ? scene.keys : scene.queries;
+    const tiles = horizontal ? grid.columns : grid.rows;
+    const extent = horizontal ? grid.tileX : grid.tileY;
+    const range = this.view?.[axis] ?? this.fullView()[axis];
+    const cell = (pixels / Math.abs(range[1] - range[0])) * (extent / tokens);
+    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, horizontal ? 24 : 15);
+  }
+
+  painter(canvas, ratio) {
+    const { xaxis, yaxis } = this.parts.plot._fullLayout;
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const clip = { left: xaxis._offset, top: yaxis._offset, width: xaxis._length, height: yaxis._length };
+    return new Painter(context, { grid: this.grid, x: axisMap(xaxis), y: axisMap(yaxis), clip, ratio });
+  }
+
+  fitted(canvas) {
+    const { clientWidth, clientHeight } = this.parts.stage;
+    const ratio = devicePixelRatio || 1;
+    const [width, height] = [Math.round(clientWidth * ratio), Math.round(clientHeight * ratio)];
+    if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
+    else canvas.getContext("2d").setTransform(1, 0, 0, 1, 0, 0), canvas.getContext("2d").clearRect(0, 0, width, height);
+    return this.painter(canvas, ratio);
+  }
+
+  paint() {
+    if (!this.grid) return;
+    this.fitted(this.parts.pixels).paint(this.scene, this.heads, this.raster, this.palette, this.theme);
+    this.mark();
+    this.placeTitles();
+  }
+
+  // The hovered cell's row and column in every head, and the pinned cell.
+  mark() {
+    const painter = this.fitted(this.parts.marks);
+    const { context, clip } = painter;
+    context.save();
+    context.beginPath();
+    context.rect(clip.left - 2, clip.top - 2, clip.width + 4, clip.height + 4);
+    context.clip();
+    this.heads.forEach((head, place) => {
+      if (this.hovered) painter.outline(place, this.scene, this.hovered, false);
+      if (this.pin?.head === head && this.scene.contains(this.pin)) painter.outline(place, this.scene, this.pin, true);
+    });
+    context.restore();
+    this.parts.marks.dataset.marked = this.hovered ? this.heads.length : 0;
+  }
+
+  drawTitles() {
+    const { titles, all } = this.parts;
+    const label = (head) => (this.enlarged === null ? `Enlarge head ${head}` : `Back to all ${this.scene.heads} heads`);
+    titles.replaceChildren(
+      ...this.heads.map((head) => {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = `head ${head}`;
+        button.title = label(head);
+        button.setAttribute("aria-label", label(head));
+        button.onclick = () => this.enlarge(this.enlarged === null && this.scene.heads > 1 ? head : null);
+        return button;
+      }),
+    );
+    all.hidden = this.enlarged === null;
+    all.textContent = `← all ${this.scene.heads} heads`;
+  }
+
+  placeTitles() {
+    const painter = this.painter(this.parts.pixels, devicePixelRatio || 1);
+    const { clip } = painter;
+    [...this.parts.titles.children].forEach((button, place) => {
+      const box = painter.tileBox(place);
+      const left = Math.max(box.left, clip.left);
+      const shown = box.top > clip.top && box.top <= clip.top + clip.height && box.left + box.width > left + 30 && left < clip.left + clip.width;
+      button.hidden = !shown;
+      if (shown) button.style.transform = `translate(${left}px, ${box.top - 21}px)`;
+    });
+  }
+
+  enlarge(head) {
+    if (head === this.enlarged) return;
+    this.enlarged = head;
+    this.view = null;
+    this.hovered = null;
+    this.layOut();
+    this.describe();
+    this.setStateValue("enlarged", head);
+  }
+
+  listen() {
+    const { stage, tip, all } = this.parts;
+    all.onclick = () => this.enlarge(null);
+    stage.addEventListener("pointermove", (event) => this.hover(this.cellUnder(event), event));
+    stage.addEventListener("pointerleave", () => this.hover(null));
+    let down = null;
+    stage.addEventListener("pointerdown", (event) => (down = event.button === 0 ? event : null), true);
+    // on the window: while the button is down Plotly covers the page to follow a drag
+    const up = (event) => {
+      const still = down && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < 5;
+      const cell = still && down.target.closest(".plot") && !down.target.closest(".modebar") && this.cellUnder(down);
+      down = null;
+      if (cell) this.togglePin(cell);
+    };
+    stage.addEventListener("pointerdown", () => window.addEventListener("pointerup", up, { once: true, capture: true }), true);
+    stage.addEventListener("keydown", (event) => this.key(event));
+    stage.addEventListener("blur", () => this.hover(null));
+    this.onFullscreen = () => this.layOut();
+    document.addEventListener("fullscreenchange", this.onFullscreen);
+    tip.hidden = true;
+  }
+
+  cellUnder(event) {
+    const { xaxis, yaxis } = this.parts.plot._fullLayout ?? {};
+    if (!xaxis) return null;
+    const box = this.parts.stage.getBoundingClientRect();
+    const [left, top] = [event.clientX - box.left, event.clientY - box.top];
+    const inside = (axis, pixel) => pixel >= axis._offset && pixel < axis._offset + axis._length;
+    if (!inside(xaxis, left) || !inside(yaxis, top)) return null;
+    const [x, y] = [axisMap(xaxis).value(left), axisMap(yaxis).value(top)];
+    const cell = cellAt(this.grid, this.heads.length, this.scene, x, y);
+    return cell && { head: this.heads[cell.place], query: cell.query, key: cell.key };
+  }
+
+  hover(cell, event) {
+    const same = JSON.stringify(cell) === JSON.stringify(this.hovered);
+    this.hovered = cell;
+    if (!same) {
+      this.mark();
+      this.describe();
+    }
+    const { tip, stage } = this.parts;
+    tip.hidden = !cell || !event;
+    if (tip.hidden) return;
+    if (!same) tip.textContent = this.sentence(cell);
+    const box = stage.getBoundingClientRect();
+    const left = Math.min(event.clientX - box.left + 14, stage.clientWidth - tip.offsetWidth - 4);
+    const above = event.clientY - box.top + 18 + tip.offsetHeight > stage.clientHeight;
+    const top = event.clientY - box.top + (above ? -tip.offsetHeight - 10 : 18);
+    tip.style.transform = `translate(${Math.max(0, left)}px, ${top}px)`;
+  }
+
+  sentence(cell) {
+    const { scene } = this;
+    const where = `head ${cell.head} · query ${cell.query} → key ${cell.key}`;
+    if (scene.isMasked(cell)) return `${where}: masked, may not attend`;
+    return `${where}: ${exact(scene.weight(cell))}`;
+  }
+
+  describe() {
+    const { readout, stage } = this.parts;
+    const { scene, pin } = this;
+    stage.setAttribute("aria-label", scene.summary);
+    if (this.raster.nans) {
+      const every = this.raster.nans === scene.values.length;
+      readout.textContent = every ? "Every cell is NaN." : `${this.raster.nans} cells are NaN (red).`;
+    } else if (this.hovered) readout.textContent = this.sentence(this.hovered);
+    else if (pin && scene.contains(pin)) readout.textContent = `Pinned: ${this.sentence(pin)}. Worked out below the picture.`;
+    else readout.textContent = "Click a cell to work it out; click a title to enlarge its head.";
+  }
+
+  togglePin(cell) {
+    const same = this.pin && ["head", "query", "key"].every((name) => this.pin[name] === cell[name]);
+    this.pin = same ? null : cell;
+    this.mark();
+    this.describe();
+    this.setStateValue("pin", this.pin);
+  }
+
+  key(event) {
+    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const { scene } = this;
+    const cell = this.hovered ?? (scene.contains(this.pin) ? this.pin : { head: this.heads[0], query: 0, key: 0 });
+    if (event.target !== this.parts.stage) return;
+    if (moves[event.key]) {
+      const [down, right] = moves[event.key];
+      const clamp = (value, size) => Math.max(0, Math.min(size - 1, value));
+      this.hover({ ...cell, query: clamp(cell.query + down, scene.queries), key: clamp(cell.key + right, scene.keys) });
+    } else if (event.key === "PageDown" || event.key === "PageUp") {
+      const next = this.heads.indexOf(cell.head) + (event.key === "PageDown" ? 1 : -1);
+      if (this.heads[next] !== undefined) this.hover({ ...cell, head: this.heads[next] });
+    } else if (event.key === "Enter") this.togglePin(cell);
+    else if (event.key === "Escape") this.hover(null);
+    else return;
+    event.preventDefault();
+  }
+}
+
+// All the digits that tell one float32 from the next.
+export function exact(weight) {
+  if (weight === 0 || weight === 1 || Number.isNaN(weight)) return String(weight);
+  return Math.abs(weight) < 1e-4 ? weight.toExponential(8) : weight.toPrecision(9);
+}

@@ -1,0 +1,170 @@
+// The pixels under Plotly's axes: one pixel per cell on a raster, scaled onto the canvas tile by tile.
+
+import { CURVES, packRgb } from "./colour.js";
+import { MAX_NUMBERED, tileOrigin } from "./grid.js";
+
+const NAN_RGB = [214, 39, 40];
+
+export class Raster {
+  constructor() {
+    this.canvas = document.createElement("canvas");
+    this.context = this.canvas.getContext("2d");
+  }
+
+  // Tiles in one column, so that a head's cells are one block of the image data.
+  fill(scene, palette) {
+    const { heads, queries, keys, values, allowed } = scene;
+    const size = queries * keys;
+    if (this.canvas.width !== keys || this.canvas.height !== heads * queries) {
+      this.canvas.width = keys;
+      this.canvas.height = heads * queries;
+      this.image = this.context.createImageData(keys, heads * queries);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+    }
+    const { place } = CURVES[scene.curve];
+    const nan = packRgb(NAN_RGB);
+    this.nans = 0;
+    for (let head = 0; head < heads; head++) {
+      const top = scene.scale === "head" ? scene.largestOf(head) || 1 : 1;
+      for (let i = 0, at = head * size; i < size; i++, at++) {
+        const weight = values[at];
+        if (weight === 0 && !allowed[i]) this.pixels[at] = 0; // see-through: the masked pattern lies under it
+        else if (weight !== weight) {
+          this.pixels[at] = nan;
+          this.nans++;
+        } else this.pixels[at] = palette.packed[palette.level(place(weight / top))];
+      }
+    }
+    this.context.putImageData(this.image, 0, 0);
+  }
+}
+
+// Plot coordinate to pixel along one axis and back, from Plotly's own numbers. A y range runs from bottom to top.
+export function axisMap(axis) {
+  const [from, to] = axis._id === "y" ? [...axis.range].reverse() : axis.range;
+  return {
+    pixel: (value) => axis._offset + ((value - from) / (to - from)) * axis._length,
+    value: (pixel) => from + ((pixel - axis._offset) / axis._length) * (to - from),
+  };
+}
+
+export class Painter {
+  constructor(context, { grid, x, y, clip, ratio }) {
+    Object.assign(this, { context, grid, x, y, clip, ratio });
+  }
+
+  tileBox(place) {
+    const origin = tileOrigin(this.grid, place);
+    const left = this.x.pixel(origin.x);
+    const top = this.y.pixel(origin.y);
+    return {
+      left,
+      top,
+      width: this.x.pixel(origin.x + this.grid.tileX) - left,
+      height: this.y.pixel(origin.y + this.grid.tileY) - top,
+    };
+  }
+
+  isVisible(box) {
+    const { left, top, width, height } = this.clip;
+    return box.left < left + width && box.left + box.width > left && box.top < top + height && box.top + box.height > top;
+  }
+
+  paint(scene, heads, raster, palette, theme) {
+    const { context, clip } = this;
+    context.save();
+    context.beginPath();
+    context.rect(clip.left, clip.top, clip.width, clip.height);
+    context.clip();
+    heads.forEach((head, place) => {
+      const box = this.tileBox(place);
+      if (!this.isVisible(box)) return;
+      if (scene.hasMask) this.hatch(box, theme);
+      const enlarges = (box.width * this.ratio) / scene.keys >= 1;
+      context.imageSmoothingEnabled = !enlarges; // smaller than a pixel: average, do not drop cells
+      context.imageSmoothingQuality = "high";
+      context.drawImage(
+        raster.canvas, 0, head * scene.queries, scene.keys, scene.queries,
+        box.left, box.top, box.width, box.height,
+      );
+      this.numbers(scene, head, box, palette);
+    });
+    context.restore();
+  }
+
+  hatch(box, theme) {
+    const { context } = this;
+    context.fillStyle = theme.maskedFill;
+    context.fillRect(box.left, box.top, box.width, box.height);
+    context.save();
+    context.beginPath();
+    context.rect(box.left, box.top, box.width, box.height);
+    context.clip();
+    context.strokeStyle = theme.maskedLine;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (let offset = -box.height; offset < box.width; offset += 6) {
+      context.moveTo(box.left + offset, box.top + box.height);
+      context.lineTo(box.left + offset + box.height, box.top);
+    }
+    context.stroke();
+    context.restore();
+  }
+
+  numbers(scene, head, box, palette) {
+    const width = box.width / scene.keys;
+    const height = box.height / scene.queries;
+    const room = Math.min(width, 2 * height);
+    const small = scene.queries <= MAX_NUMBERED && scene.keys <= MAX_NUMBERED;
+    if (room < (small ? 11 : 30)) return;
+    const decimals = room >= 64 ? 4 : room >= 40 ? 3 : 2;
+    const font = Math.min(14, (room - 2) / (0.55 * (decimals + (decimals > 2 ? 2 : 1))));
+    const { context } = this;
+    context.font = `${font}px "Source Sans", sans-serif`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    const { place } = CURVES[scene.curve];
+    const top = scene.scale === "head" ? scene.largestOf(head) || 1 : 1;
+    for (let query = 0; query < scene.queries; query++)
+      for (let key = 0; key < scene.keys; key++) {
+        const cell = { head, query, key };
+        const x = box.left + (key + 0.5) * width;
+        const y = box.top + (query + 0.5) * height;
+        if (!this.isVisible({ left: x, top: y, width: 0, height: 0 }) || scene.isMasked(cell)) continue;
+        const weight = scene.weight(cell);
+        context.fillStyle = palette.light[palette.level(place(weight / top))] ? "#111" : "#fff";
+        context.fillText(printed(weight, decimals), x, y + font * 0.06);
+      }
+  }
+
+  outline(place, scene, cell, strong) {
+    const box = this.tileBox(place);
+    if (!this.isVisible(box)) return;
+    const width = box.width / scene.keys;
+    const height = box.height / scene.queries;
+    const left = box.left + cell.key * width;
+    const top = box.top + cell.query * height;
+    if (!strong) {
+      this.frame(box.left, top, box.width, height, 1);
+      this.frame(left, box.top, width, box.height, 1);
+    }
+    this.frame(left, top, width, height, strong ? 3 : 2);
+  }
+
+  // Light on dark, so that it is seen on every colour of the scale.
+  frame(left, top, width, height, line) {
+    const { context } = this;
+    context.strokeStyle = "rgba(0, 0, 0, 0.85)";
+    context.lineWidth = line + 2;
+    context.strokeRect(left, top, width, height);
+    context.strokeStyle = "#fff";
+    context.lineWidth = line;
+    context.strokeRect(left, top, width, height);
+  }
+}
+
+export function printed(weight, decimals) {
+  const text = weight.toFixed(decimals);
+  if (decimals > 2) return text;
+  return text === "1.00" ? "1" : text.replace(/^0/, "");
+}

@@ -1,0 +1,13 @@
+"""The router: page config, shared controls, and the page that is open."""
+
+import streamlit as st
+
+from dashboard import style
+
+st.set_page_config(page_title="Attention Lab", page_icon=style.icon(), layout="wide")
+style.apply()
+
+page = st.navigation(
+    [st.Page("app_pages/heads.py", title="Every head", icon=":material/grid_view:", url_path="heads", default=True)]
+)
+page.run()
