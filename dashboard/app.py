@@ -12,9 +12,13 @@ from dashboard import assets
 @asynccontextmanager
 async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
     """Do before the first visitor what the first visitor would wait for."""
+    import torch
+
     from attention import AttentionConfig, verify
     from dashboard import cached, controls, heatmap  # noqa: F401 (imported here so that no visitor waits for it)
 
+    # One thread a run: on a small machine a second one would take its core from other visitors, or the browser.
+    torch.set_num_threads(1)
     assets.packed("plotly.min.js")
     verify(AttentionConfig())
     # What is alive now stays: a collection of it after every run would cost each visitor time.

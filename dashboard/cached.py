@@ -32,9 +32,9 @@ def picture(config: AttentionConfig, _trace: Trace) -> heatmap.Picture:
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def verdict(config: AttentionConfig, tolerance: Tolerance, _trace: Trace) -> Verdict:
+def verdict(config: AttentionConfig, tolerance: Tolerance) -> Verdict:
     """The verdict of a scene under the reader's tolerance."""
-    return verify(config, tolerance, _trace())
+    return verify(config, tolerance)
 
 
 def identity(config: AttentionConfig) -> str:

@@ -2,76 +2,71 @@
 
 from typing import Final
 
-import pandas as pd
-import streamlit as st
-
-from attention.worked_cell import RowEntry, Term, WorkedCell
+from attention.worked_cell import WorkedCell
+from dashboard import tables
+from dashboard.tables import Mark, Table, Value
 
 SHOWN: Final = 6  # terms and keys that stand on their own; the smaller ones are folded into one line
 
 
-def draw(cell: WorkedCell) -> None:
-    """From the dot product to the weight, in the equation's order."""
-    st.subheader(f"Head {cell.head}: query {cell.query} → key {cell.key}")
-    chain, terms, row = st.columns([5, 4, 5], gap="medium")
-    with chain:
-        _chain(cell)
-    with terms:
-        st.markdown("**The dot product, term by term**")
-        st.table(_terms(cell), border="horizontal", hide_index=True)
-    with row:
-        st.markdown(f"**The row of query {cell.query}**")
-        st.table(_row(cell), border="horizontal", hide_index=True)
+def html(cell: WorkedCell) -> str:
+    """From the dot product to the weight, in the equation's order, as HTML with every text escaped."""
+    title = f"Head {cell.head}: query {cell.query} → key {cell.key}"
+    return f"<h2>{title}</h2>" + tables.html(_chain(cell), _terms(cell), _row(cell), kind="cell")
 
 
-def _chain(cell: WorkedCell) -> None:
-    st.markdown("**The weight, step by step**")
+def _chain(cell: WorkedCell) -> Table:
     entry = cell.entry
-    rows = [
+    rows: list[tuple[Value, ...]] = [
         ("q · k", f"sum of {cell.head_dim} products", _number(cell.score)),
         ("scaled", f"over √{cell.head_dim}", _number(cell.scaled)),
     ]
     if not cell.allowed:
         rows += [
-            ("masked", f"key {cell.key} comes after query {cell.query}: it may not attend", "−∞"),
-            ("weight", "exp(−∞) = 0, over any sum", _number(entry.weight)),
+            ("masked", f"key {cell.key} comes after query {cell.query}", "−∞"),
+            ("weight", "exp(−∞) = 0, over any sum", Mark(_number(entry.weight), "strong")),
         ]
     else:
         rows += [
-            ("max", "the row's largest, over the keys it may see", _number(cell.row_max)),
-            ("exp", f"exp({_number(cell.scaled)} − {_number(cell.row_max)})", _number(entry.exponential)),
+            ("max", "the row's largest", _number(cell.row_max)),
+            ("exp", f"exp({_number(cell.scaled)} − {_bracketed(cell.row_max)})", _number(entry.exponential)),
             ("Σ", "the row's exponentials, summed", _number(cell.row_sum)),
-            ("weight", f"{_number(entry.exponential)} / {_number(cell.row_sum)}", f"**{_number(entry.weight)}**"),
+            ("weight", f"{_number(entry.exponential)} / {_number(cell.row_sum)}", Mark(_number(entry.weight), "strong")),
         ]
-    st.table(pd.DataFrame(rows, columns=["step", "how", "value"]), border="horizontal", hide_index=True)
+    return Table("The weight, step by step", ("step", "how", "value"), rows)
 
 
-def _terms(cell: WorkedCell) -> pd.DataFrame:
+def _terms(cell: WorkedCell) -> Table:
     by_size = sorted(cell.terms, key=lambda term: -abs(term.product))
-    shown: list[Term] = by_size[:SHOWN]
-    rows = [(str(t.d), _number(t.q), _number(t.k), _number(t.product)) for t in shown]
+    rows: list[tuple[Value, ...]] = [
+        (str(t.d), _number(t.q), _number(t.k), _number(t.product)) for t in by_size[:SHOWN]
+    ]
     if rest := by_size[SHOWN:]:
         rows.append((f"{len(rest)} smaller", "", "", _number(sum(t.product for t in rest))))
-    rows.append(("sum", "", "", f"**{_number(cell.score)}**"))
-    return pd.DataFrame(rows, columns=["d", "q", "k", "q × k"])
+    rows.append(("sum", "", "", Mark(_number(cell.score), "strong")))
+    return Table("The dot product, term by term", ("dimension", "q", "k", "q × k"), rows)
 
 
-def _row(cell: WorkedCell) -> pd.DataFrame:
+def _row(cell: WorkedCell) -> Table:
     seen = [entry for entry in cell.row if entry.masked > float("-inf")]
-    by_size = sorted(seen, key=lambda entry: -entry.weight)
-    shown = sorted({*by_size[:SHOWN], *(e for e in seen if e.key == cell.key)}, key=lambda entry: entry.key)
-    rows = [
-        (f"**{e.key}**" if e.key == cell.key else str(e.key), _number(e.masked), _number(e.exponential), _number(e.weight))
+    largest = sorted(seen, key=lambda entry: -entry.weight)[:SHOWN]
+    shown = [entry for entry in seen if entry in largest or entry.key == cell.key]
+    rows: list[tuple[Value, ...]] = [
+        (
+            Mark(str(e.key), "strong") if e.key == cell.key else str(e.key),
+            _number(e.masked),
+            _number(e.exponential),
+            Mark(_number(e.weight), "strong") if e.key == cell.key else _number(e.weight),
+        )
         for e in shown
     ]
-    rest: list[RowEntry] = [entry for entry in seen if entry not in shown]
-    if rest:
-        folded = (f"{len(rest)} smaller", "", sum(e.exponential for e in rest), sum(e.weight for e in rest))
-        rows.append((folded[0], folded[1], _number(folded[2]), _number(folded[3])))
+    if rest := [entry for entry in seen if entry not in shown]:
+        sums = sum(e.exponential for e in rest), sum(e.weight for e in rest)
+        rows.append((f"{len(rest)} smaller", "", *map(_number, sums)))
     if hidden := len(cell.row) - len(seen):
         rows.append((f"{hidden} masked", "−∞", "0", "0"))
     rows.append(("sum", "", _number(cell.row_sum), _number(sum(e.weight for e in cell.row))))
-    return pd.DataFrame(rows, columns=["key", "scaled", "exp(scaled − max)", "weight"])
+    return Table(f"The row of query {cell.query}", ("key", "scaled", "exp(scaled − max)", "weight"), rows)
 
 
 def _number(value: float) -> str:
@@ -79,3 +74,7 @@ def _number(value: float) -> str:
         return "0"
     text = f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3e}"
     return text.replace("-", "−")
+
+
+def _bracketed(value: float) -> str:
+    return f"({_number(value)})" if value < 0 else _number(value)

@@ -2,8 +2,14 @@
 
 This is the only file that names a shared key. A widget's key is its name in the URL; a default
 is left out of the URL.
+
+A change reruns only what depends on it: the page's fragments, and the fragment of a control that
+another control moves. Drawing all controls again at each change would cost the browser more than
+the picture does.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import streamlit as st
@@ -31,70 +37,60 @@ DEFAULT_PIN: Final = Cell(head=0, query=9, key=4)
 SCALES: Final = {"common": "All heads alike", "head": "Each head its own"}
 CURVES: Final = {"linear": "Linear", "root": "√", "log": "Log"}
 
+# the fragments that every page has, in the order in which they run
+PICTURE: Final = "picture"
+VERDICT: Final = "verdict"
+
 _URL: Final = "query-params"
+_HEADS: Final = "_heads"
+_SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
 _SEED_SLIDER: Final = "_seed_slider"
 
 
-def scene() -> AttentionConfig:
-    """Draw the five controls and the dtype; return the scene that they ask for."""
-    asked = _asked_by_link()
-    embed_dim = st.select_slider(
-        "Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads
-    )
-    heads = _heads(embed_dim, asked.get("num_heads"))
-    if notice := st.session_state.get(_NOTICE):
-        st.caption(f":material/info: {notice}")
-    tokens = st.slider("Tokens", 1, MAX_TOKENS, value=DEFAULT.num_tokens, key="num_tokens", bind=_URL)
-    seed = _seed()
-    causal = st.toggle(
-        "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before it."
-    )
-    dtype = st.segmented_control(
-        "Precision", list(DTYPES), default=DEFAULT.dtype, required=True, key="dtype", bind=_URL,
-        on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Asked:
+    """All that the reader has set."""
+
+    config: AttentionConfig
+    look: Look
+    tolerance: Tolerance
+
+
+def asked() -> Asked:
+    """The values of the widgets."""
+    state = st.session_state
     config = AttentionConfig(
-        embed_dim=embed_dim, num_heads=heads, num_tokens=tokens, seed=seed, causal=causal, dtype=str(dtype)
+        embed_dim=state["embed_dim"],
+        num_heads=state.get("num_heads", 1),  # there is no slider where only one count divides
+        num_tokens=state["num_tokens"],
+        seed=state["seed"],
+        causal=state["causal"],
+        dtype=state["dtype"],
     )
-    _say_what_was_refused(asked)
-    return config
-
-
-def look(config: AttentionConfig) -> Look:
-    """Draw the switches of the picture; return how it is to be drawn."""
-    curve = st.segmented_control(
-        "Colour grows with", list(CURVES), default="root", required=True, format_func=CURVES.__getitem__,
-        key="curve", bind=_URL, help="√ shows small weights that a linear scale leaves dark; the colour bar says which.",
-    )  # fmt: skip
-    scale = st.segmented_control(
-        "Colour scale", list(SCALES), default="common", required=True, format_func=SCALES.__getitem__,
-        key="scale", bind=_URL, help="From 0 to 1 for all heads, or from 0 to each head's largest weight.",
-    )  # fmt: skip
-    return Look(scale=scale, curve=curve, enlarged=_enlarged(config), pin=pinned(config))
-
-
-def tolerance(config: AttentionConfig) -> Tolerance:
-    """Draw rtol and atol; return them. They begin as `torch.testing.assert_close` has them for the dtype."""
+    look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
     usual = ARITHMETIC[config.dtype]
+    return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
+
+
+def draw() -> None:
+    """Draw the scene's controls and the picture's switches in the sidebar."""
+    with st.sidebar:
+        asked_by_link = _asked_by_link()
+        _scene(asked_by_link)
+        _picture()
+        _say_what_was_refused(asked_by_link)
+
+
+def draw_tolerance() -> None:
+    """Draw rtol and atol. They begin as `torch.testing.assert_close` has them for the dtype."""
+    usual = ARITHMETIC[st.session_state["dtype"]]
     left, right = st.columns(2)
-    options = {"min_value": 0.0, "max_value": 1.0, "format": "%.1e", "bind": _URL}
-    rtol = left.number_input("rtol", value=usual.rtol, step=max(usual.rtol / 10, 1e-9), key="rtol", **options)
-    atol = right.number_input("atol", value=usual.atol, step=max(usual.atol / 10, 1e-9), key="atol", **options)
-    return Tolerance(rtol=rtol, atol=atol)
-
-
-def pinned(config: AttentionConfig) -> Cell | None:
-    """The pinned cell, moved into the scene where the scene has become too small for it."""
-    text = st.query_params.get("pin")
-    if text == "none":
-        return None
-    wanted = DEFAULT_PIN
-    parts = (text or "").split("-")
-    if len(parts) == 3 and all(part.isdecimal() and len(part) < 5 for part in parts):
-        wanted = Cell(*map(int, parts))
-    last = config.num_tokens - 1
-    return Cell(min(wanted.head, config.num_heads - 1), min(wanted.query, last), min(wanted.key, last))
+    for place, name, value in ((left, "rtol", usual.rtol), (right, "atol", usual.atol)):
+        place.number_input(
+            name, 0.0, 1.0, value=value, step=max(value / 10, 1e-9), format="%.1e", key=name, bind=_URL,
+            on_change=_rerun(VERDICT),
+        )  # fmt: skip
 
 
 def keep_pin(key: str) -> None:
@@ -112,31 +108,72 @@ def keep_enlarged(key: str) -> None:
         st.query_params["head"] = str(head)
 
 
-def _enlarged(config: AttentionConfig) -> int | None:
-    text = st.query_params.get("head", "")
-    head = int(text) if text.isdecimal() and len(text) < 5 else None
-    return head if head is not None and head < config.num_heads else None
+def _scene(asked_by_link: dict[str, str]) -> None:
+    st.select_slider(
+        "Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads
+    )
+    _move_heads_asked_by_link(asked_by_link)
+    _heads()
+    st.slider(
+        "Tokens", 1, MAX_TOKENS, value=DEFAULT.num_tokens, key="num_tokens", bind=_URL,
+        on_change=_rerun(PICTURE, VERDICT),
+    )  # fmt: skip
+    _seed()
+    st.toggle(
+        "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before it.",
+        on_change=_rerun(PICTURE, VERDICT),
+    )  # fmt: skip
+    st.segmented_control(
+        "Precision", list(DTYPES), default=DEFAULT.dtype, required=True, key="dtype", bind=_URL,
+        on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
+    )  # fmt: skip
 
 
-def _heads(embed_dim: int, asked: str | None) -> int:
+def _picture() -> None:
+    st.segmented_control(
+        "Colour grows with the weight", list(CURVES), default="root", required=True, format_func=CURVES.__getitem__,
+        key="curve", bind=_URL, help="√ shows small weights that a linear scale leaves dark; the colour bar says which.",
+        on_change=_rerun(PICTURE),
+    )  # fmt: skip
+    st.segmented_control(
+        "Colour scale", list(SCALES), default="common", required=True, format_func=SCALES.__getitem__,
+        key="scale", bind=_URL, help="From 0 to 1 for all heads, or from 0 to each head's largest weight.",
+        on_change=_rerun(PICTURE),
+    )  # fmt: skip
+
+
+def _rerun(*fragments: str) -> Callable[[], None]:
+    return lambda: st.rerun(fragments)
+
+
+@st.fragment(key=_HEADS)
+def _heads() -> None:
+    """The head count, which an embed dim may move, and the word about it."""
+    embed_dim = st.session_state["embed_dim"]
     counts = head_counts(embed_dim)
-    nearest = nearest_head_count(embed_dim, DEFAULT.num_heads)
-    if asked and asked.isdecimal() and len(asked) < 5 and int(asked) not in counts:
-        st.session_state["num_heads"] = _moved(int(asked), embed_dim)
     if len(counts) == 1:  # a slider needs two ends
         st.session_state.pop("num_heads", None)
         st.caption(f"Heads: 1, the only count that divides {embed_dim}")
-        return 1
-    return st.select_slider("Heads", counts, value=nearest, key="num_heads", bind=_URL, on_change=_forget_notice)
+    else:
+        nearest = nearest_head_count(embed_dim, DEFAULT.num_heads)
+        st.select_slider("Heads", counts, value=nearest, key="num_heads", bind=_URL, on_change=_take_heads)
+    if notice := st.session_state.get(_NOTICE):
+        st.caption(f":material/info: {notice}")
+
+
+def _take_heads() -> None:
+    had_notice = st.session_state.pop(_NOTICE, None)
+    st.rerun([PICTURE, VERDICT, *([_HEADS] if had_notice else [])])
 
 
 def _fit_heads() -> None:
     """After a new embed dim: keep the head count, or move it to the nearest that divides, and say so."""
-    _forget_notice()
+    st.session_state.pop(_NOTICE, None)
     before = st.session_state.get("num_heads", 1)
     embed_dim = st.session_state["embed_dim"]
     fits = before in head_counts(embed_dim)
     st.session_state["num_heads"] = before if fits else _moved(before, embed_dim)
+    st.rerun([PICTURE, VERDICT, _HEADS])
 
 
 def _moved(heads: int, embed_dim: int) -> int:
@@ -145,27 +182,45 @@ def _moved(heads: int, embed_dim: int) -> int:
     return nearest
 
 
-def _forget_notice() -> None:
-    st.session_state.pop(_NOTICE, None)
-
-
-def _seed() -> int:
+@st.fragment(key=_SEED)
+def _seed() -> None:
+    """A slider over the first seeds, and a field that takes any."""
     slider, number = st.columns([3, 2], vertical_alignment="bottom")
     seed = number.number_input(
-        "Any seed", 0, MAX_SEED, value=DEFAULT.seed, step=1, key="seed", bind=_URL, label_visibility="collapsed"
-    )
+        "Any seed", 0, MAX_SEED, value=DEFAULT.seed, step=1, key="seed", bind=_URL, label_visibility="collapsed",
+        on_change=_rerun(PICTURE, VERDICT, _SEED),
+    )  # fmt: skip
     st.session_state[_SEED_SLIDER] = min(seed, SEEDS_ON_SLIDER)
     slider.slider("Seed", 0, SEEDS_ON_SLIDER, key=_SEED_SLIDER, on_change=_take_slider_seed)
-    return seed
 
 
 def _take_slider_seed() -> None:
     st.session_state["seed"] = st.session_state[_SEED_SLIDER]
+    st.rerun([PICTURE, VERDICT, _SEED])
 
 
 def _reset_tolerance() -> None:
     usual = ARITHMETIC[st.session_state["dtype"]]
     st.session_state["rtol"], st.session_state["atol"] = usual.rtol, usual.atol
+
+
+def _pinned(config: AttentionConfig) -> Cell | None:
+    """The pinned cell, moved into the scene where the scene has become too small for it."""
+    text = st.query_params.get("pin")
+    if text == "none":
+        return None
+    wanted = DEFAULT_PIN
+    parts = (text or "").split("-")
+    if len(parts) == 3 and all(part.isdecimal() and len(part) < 5 for part in parts):
+        wanted = Cell(*map(int, parts))
+    last = config.num_tokens - 1
+    return Cell(min(wanted.head, config.num_heads - 1), min(wanted.query, last), min(wanted.key, last))
+
+
+def _enlarged(config: AttentionConfig) -> int | None:
+    text = st.query_params.get("head", "")
+    head = int(text) if text.isdecimal() and len(text) < 5 else None
+    return head if head is not None and head < config.num_heads else None
 
 
 def _asked_by_link() -> dict[str, str]:
@@ -176,13 +231,17 @@ def _asked_by_link() -> dict[str, str]:
     return st.query_params.to_dict()
 
 
-def _say_what_was_refused(asked: dict[str, str]) -> None:
-    names = ("embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype")
-    refused = [name for name in names if name in asked and not _same(asked[name], st.session_state.get(name))]
-    if refused and not st.session_state.get(_NOTICE):
-        shown = ", ".join(f"{name}={st.session_state.get(name)}" for name in refused)
+def _move_heads_asked_by_link(asked_by_link: dict[str, str]) -> None:
+    text = asked_by_link.get("num_heads", "")
+    embed_dim = st.session_state["embed_dim"]
+    if text.isdecimal() and len(text) < 5 and int(text) not in head_counts(embed_dim):
+        st.session_state["num_heads"] = _moved(int(text), embed_dim)
+
+
+def _say_what_was_refused(asked_by_link: dict[str, str]) -> None:
+    state = st.session_state
+    names = ("embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype", "curve", "scale")
+    refused = [name for name in names if name in asked_by_link and asked_by_link[name].lower() != str(state.get(name)).lower()]
+    if refused and not state.get(_NOTICE):
+        shown = ", ".join(f"{name}={state.get(name)}" for name in refused)
         st.caption(f":material/info: The link asked for something impossible; shown is {shown}.")
-
-
-def _same(text: str, value: object) -> bool:
-    return text.lower() == str(value).lower()

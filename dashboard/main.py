@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard import style
+from dashboard import controls, style
 
 st.set_page_config(page_title="Attention Lab", page_icon=style.icon(), layout="wide")
 style.apply()
@@ -10,4 +10,5 @@ style.apply()
 page = st.navigation(
     [st.Page("app_pages/heads.py", title="Every head", icon=":material/grid_view:", url_path="heads", default=True)]
 )
+controls.draw()
 page.run()

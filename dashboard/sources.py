@@ -27,5 +27,7 @@ def text() -> str:
 
 
 def draw() -> None:
-    """Show it."""
-    st.code(text(), language="python")
+    """Show it, once the reader asks: a closed expander with the code in it would slow every change."""
+    expander = st.expander("The code that ran", icon=":material/code:", key="code", on_change="rerun")
+    if expander.open:
+        expander.code(text(), language="python")

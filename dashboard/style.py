@@ -14,6 +14,19 @@ _CSS = """
     border-bottom: 1px solid var(--st-border-color);
     padding: 0.4rem 0;
   }
+  .tables { display: flex; flex-wrap: wrap; gap: 1.5rem 2.5rem; overflow-x: auto; }
+  .tables table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; flex: 1 1 auto; align-self: flex-start; margin: 0; }
+  .tables caption { text-align: left; font-weight: 600; padding-bottom: 0.35rem; caption-side: top; color: inherit; white-space: nowrap; }
+  .tables th, .tables td { border: 0; border-bottom: 1px solid var(--st-border-color); padding: 0.3rem 0.6rem; text-align: left; font-weight: 400; white-space: nowrap; }
+  .tables th:first-child { padding-left: 0; }
+  .tables thead th { opacity: 0.75; white-space: normal; vertical-align: bottom; }
+  .tables td { text-align: right; }
+  .tables thead th:not(:first-child) { text-align: right; }
+  .tables.cell table:first-child :is(td, th):nth-child(2), .tables.steps :is(td, th):nth-child(2) { text-align: left; }
+  .tables .strong { font-weight: 700; }
+  .tables .code { font-family: var(--st-code-font); }
+  .tables .good { color: var(--st-green-text-color, #12723b); }
+  .tables .bad { color: var(--st-red-text-color, #b3261e); font-weight: 700; }
   @media (max-width: 640px) {
     .stMain .stMainBlockContainer { padding: 3.25rem 1rem 2rem; }
   }

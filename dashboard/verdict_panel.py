@@ -1,40 +1,65 @@
 """The verdict as a reader sees it: one line that stays in view, and a table step by step."""
 
-import pandas as pd
+from typing import Final
+
 import streamlit as st
 
 from attention.compare import Check
+from attention.config import AttentionConfig
 from attention.verify import Report, Verdict
+from dashboard import tables
+from dashboard.tables import Mark, Table
 
 
-def line(verdict: Verdict) -> None:
-    """One line: all steps equal, or the first that differs; in float64, and in the dtype on screen."""
-    badge, text = _headline(verdict)
-    st.markdown(f"{badge} {text}")
+CHECKING: Final = "These numbers are being checked against PyTorch's."
+_JUDGED: Final = "_judged"  # the scene whose verdict stands in the line
+
+
+class Line:
+    """The line's place on the page. What stands there always belongs to the picture on screen."""
+
+    def __init__(self) -> None:
+        self._place = st.container(key="verdict").empty()
+
+    def begin(self, config: AttentionConfig) -> None:
+        """A picture is about to be drawn: unless its verdict stands already, say that it is on the way."""
+        if st.session_state.get(_JUDGED) != config:
+            st.session_state[_JUDGED] = None
+            self._place.markdown(f":gray-badge[:material/hourglass: checking] {CHECKING}")
+
+    def end(self, config: AttentionConfig, verdict: Verdict) -> None:
+        """All steps equal, or the first that differs; in float64, and in the dtype on screen."""
+        badge, text = _headline(verdict)
+        self._place.markdown(f"{badge} {text}")
+        st.session_state[_JUDGED] = config
 
 
 def table(verdict: Verdict, dtype: str) -> None:
     """One row per step: both comparisons, and how far each side is from the float64 answer."""
+    head = (
+        "step", "shape", "maths, float64", "|ours − PyTorch|", f"arithmetic, {dtype}", "|ours − PyTorch|", "relative",
+        "worst cell", "atol + rtol·|PyTorch|", "of it used", "ours from float64", "PyTorch from float64",
+    )  # fmt: skip
     rows = [
-        {
-            "step": f"`{maths.step}`",
-            "shape": " × ".join(map(str, maths.shape)),
-            "maths (float64)": _mark(maths),
-            "largest |ours − PyTorch|, float64": _number(maths.max_abs),
-            f"arithmetic ({dtype})": _mark(check),
-            "largest |ours − PyTorch|": _number(check.max_abs),
-            "relative": _number(check.max_rel),
-            "worst cell": _place(check),
-            "allowed": f"{check.tolerance.atol:.1e} + {check.tolerance.rtol:.1e}·|PyTorch|",
-            "of it used": _share(check),
-            "ours from float64": _number(distance.ours),
-            "PyTorch from float64": _number(distance.pytorch),
-        }
+        (
+            Mark(maths.step, "code"),
+            " × ".join(map(str, maths.shape)),
+            _mark(maths),
+            _number(maths.max_abs),
+            _mark(check),
+            _number(check.max_abs),
+            _number(check.max_rel),
+            _place(check),
+            f"{check.tolerance.atol:.1e} + {check.tolerance.rtol:.1e}·|·|",
+            _share(check),
+            _number(distance.ours),
+            _number(distance.pytorch),
+        )
         for maths, check, distance in zip(
             verdict.maths.checks, verdict.arithmetic.checks, verdict.distances, strict=True
         )
     ]
-    st.table(pd.DataFrame(rows), border="horizontal", hide_index=True)
+    st.html(tables.html(Table("Each step of ours against its PyTorch counterpart", head, rows), kind="steps"))
     for report, name in ((verdict.maths, "The maths"), (verdict.arithmetic, "The arithmetic"), (verdict.probe, "The probe")):
         if first := report.first_difference:
             st.markdown(f"**{name}**, first at `{first.step}`: {first.reason}.")
@@ -63,10 +88,8 @@ def _worst(report: Report) -> str:
     return _number(max(check.max_abs for check in report.checks))
 
 
-def _mark(check: Check) -> str:
-    if check.equal:
-        return ":green[:material/check: equal]"
-    return f":red[:material/close: {check.outcome}]"
+def _mark(check: Check) -> Mark:
+    return Mark("✓ equal", "good") if check.equal else Mark(f"✗ {check.outcome}", "bad")
 
 
 def _number(value: float) -> str:

@@ -4,39 +4,54 @@ from functools import cache
 
 import streamlit as st
 
+from attention.config import AttentionConfig
 from attention.worked_cell import work_out
 from dashboard import cached, cell_panel, controls, heatmap, sources, verdict_panel
 
 KEY = "heads_picture"
 
-with st.sidebar:
-    config = controls.scene()
-    look = controls.look(config)
 
-verdict_line = st.container(key="verdict").empty()
-verdict_line.markdown(":gray-badge[:material/hourglass: checking] These numbers are being checked against PyTorch’s.")
+def summary(config: AttentionConfig) -> str:
+    """What the picture shows, in words."""
+    mask = "under a causal mask" if config.causal else "without a mask"
+    return (
+        f"Attention weights of {config.num_heads} heads over {config.num_tokens} tokens {mask}; "
+        "rows are queries, columns are keys."
+    )
 
-trace = cache(lambda: cached.trace_of(config))
-drawn = cached.picture(config, trace)
-mask = "under a causal mask" if config.causal else "without a mask"
-heatmap.heads(
-    drawn,
-    look,
-    f"Attention weights of {config.num_heads} heads over {config.num_tokens} tokens {mask}; rows are queries, columns keys.",
-    key=KEY,
-    on_pin=lambda: controls.keep_pin(KEY),
-    on_enlarge=lambda: controls.keep_enlarged(KEY),
-)
 
-if look.pin:
-    cell_panel.draw(work_out(trace(), look.pin.head, look.pin.query, look.pin.key))
+verdict_line = verdict_panel.Line()
 
-st.subheader("Step by step against PyTorch")
-tolerance = controls.tolerance(config)
-verdict = cached.verdict(config, tolerance, trace)
-with verdict_line:
-    verdict_panel.line(verdict)
-verdict_panel.table(verdict, config.dtype)
 
-with st.expander("The code that ran", icon=":material/code:"):
-    sources.draw()
+@st.fragment(key=controls.PICTURE)
+def picture() -> None:
+    """All heads, and the pinned cell worked out. It does not wait for the verdict."""
+    asked = controls.asked()
+    config, pin = asked.config, asked.look.pin
+    verdict_line.begin(config)
+    trace = cache(lambda: cached.trace_of(config))
+    heatmap.heads(
+        cached.picture(config, trace),
+        asked.look,
+        summary(config),
+        cell_panel.html(work_out(trace(), pin.head, pin.query, pin.key)) if pin else "",
+        key=KEY,
+        on_pin=lambda: controls.keep_pin(KEY),
+        on_enlarge=lambda: controls.keep_enlarged(KEY),
+    )
+
+
+@st.fragment(key=controls.VERDICT)
+def verdict() -> None:
+    """The verdict on the scene in the picture."""
+    asked = controls.asked()
+    found = cached.verdict(asked.config, asked.tolerance)
+    verdict_line.end(asked.config, found)
+    verdict_panel.table(found, asked.config.dtype)
+
+
+picture()
+st.subheader("Step by step against PyTorch", anchor=False)
+controls.draw_tolerance()
+verdict()
+sources.draw()

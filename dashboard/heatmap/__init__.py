@@ -8,7 +8,7 @@ pixels under them.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import streamlit as st
@@ -33,6 +33,7 @@ _HTML: Final = """
     <div class="titles"></div>
     <div class="tip" hidden></div>
   </div>
+  <section class="below"></section>
 </div>
 """
 
@@ -105,7 +106,7 @@ def picture(
     return Picture(identity, heads, queries, keys, mask + values)
 
 
-def payload(drawn: Picture, look: Look, summary: str) -> bytes:
+def payload(drawn: Picture, look: Look, summary: str, below: str) -> bytes:
     """The message: length of the header, header, mask bits, float32 weights; each part padded to four bytes."""
     header = {
         "id": drawn.identity,
@@ -115,6 +116,7 @@ def payload(drawn: Picture, look: Look, summary: str) -> bytes:
         "keys": drawn.keys,
         "stops": _stops(),
         "summary": summary,
+        "below": below,
         "scale": look.scale,
         "curve": look.curve,
         "enlarged": look.enlarged,
@@ -125,19 +127,32 @@ def payload(drawn: Picture, look: Look, summary: str) -> bytes:
 
 
 def heads(
-    drawn: Picture, look: Look, summary: str, *, key: str, on_pin: Callable[[], None], on_enlarge: Callable[[], None]
-) -> Any:
-    """Mount or update the picture; `summary` says in words what it shows, for those who do not see it."""
-    return _component()(
+    drawn: Picture,
+    look: Look,
+    summary: str,
+    below: str,
+    *,
+    key: str,
+    on_pin: Callable[[], None],
+    on_enlarge: Callable[[], None],
+) -> None:
+    """Mount or update the picture.
+
+    Args:
+        drawn: the numbers.
+        look: how to draw them.
+        summary: says in words what is shown, for those who do not see it.
+        below: HTML that belongs to these very numbers, shown under them; every text in it escaped.
+        key: the component's name on the page.
+        on_pin: called when a cell was clicked.
+        on_enlarge: called when a head was enlarged, or made small again.
+    """
+    _mount(
         key=key,
-        data=payload(drawn, look, summary),
+        data=payload(drawn, look, summary, below),
         on_pin_change=on_pin,
         on_enlarged_change=on_enlarge,
     )
-
-
-def _component() -> Callable[..., Any]:
-    return _mount
 
 
 _mount = st.components.v2.component(

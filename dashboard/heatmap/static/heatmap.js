@@ -26,7 +26,7 @@ class View {
     this.root = parent.querySelector(".heads");
     const part = (name) => this.root.querySelector(`.${name}`);
     this.parts = Object.fromEntries(
-      ["readout", "all", "stage", "pixels", "plot", "marks", "titles", "tip"].map((name) => [name, part(name)]),
+      ["readout", "all", "stage", "pixels", "plot", "marks", "titles", "tip", "below"].map((name) => [name, part(name)]),
     );
     this.raster = new Raster();
     this.hovered = null;
@@ -53,6 +53,7 @@ class View {
     if (!before || this.themed || geometry.some((name) => before[name] !== scene[name])) this.layOut();
     else this.paint();
     this.describe();
+    if (before?.below !== scene.below) this.parts.below.innerHTML = scene.below;
     this.root.dataset.scene = scene.id; // what is drawn now, for whoever waits for it
   }
 
