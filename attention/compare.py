@@ -6,9 +6,15 @@ The rule for the numbers is that of `torch.testing.assert_close`: |ours - PyTorc
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
+
+# cells looked at together: few enough to stay in a core's cache, which makes it several times as fast
+_CHUNK: Final = 2**15
+# under it a number is no number to be relative to
+_TINY: Final = torch.finfo(torch.float64).tiny
 
 
 class Outcome(StrEnum):
@@ -88,33 +94,83 @@ def compare(step: str, ours: Tensor, pytorch: Tensor, tolerance: Tolerance) -> C
 
 def _compare_numbers(step: str, ours: Tensor, pytorch: Tensor, tolerance: Tolerance) -> Check:
     shape = tuple(ours.shape)
-    # differences in float64: in half precision they would be rounded, or overflow
-    a, b = ours.double(), pytorch.double()
-    same = a == b  # true for equal infinities, never for NaN
-    nan_a, nan_b = int(a.isnan().sum()), int(b.isnan().sum())
-    finite = a.isfinite() & b.isfinite()
-    difference = torch.where(finite, (a - b).abs(), 0.0).masked_fill(same, 0.0)
-    size = torch.where(finite, b.abs(), 0.0)
-    allowance = tolerance.atol + tolerance.rtol * size
-    # an infinity against a number, or against the other infinity, is over any tolerance
-    clash = ~finite & ~same & ~a.isnan() & ~b.isnan()
-    share = torch.where(difference > 0, difference / allowance, 0.0).masked_fill(clash, math.inf)
-    wrong = share > 1
-    if share.numel() == 0:
+    if ours.numel() == 0:
         return Check(step, Outcome.EQUAL, "equal: nothing to compare", shape, tolerance)
-    at = int(share.argmax())
-    worst = tuple(int(i) for i in torch.unravel_index(torch.tensor(at), shape)) if shape else ()
+    a, b = ours.reshape(-1), pytorch.reshape(-1)
+    parts = [
+        _scan(a[start : start + _CHUNK], b[start : start + _CHUNK], start, tolerance)
+        for start in range(0, a.numel(), _CHUNK)
+    ]
+    worst = max(parts, key=lambda part: part.margin)
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst.at), shape))
     numbers = {
-        "max_abs": difference.max().item(),
-        "max_rel": torch.where((size > 0) & (difference > 0), difference / size, 0.0).max().item(),
-        "margin": share.max().item(),
-        "mismatches": int(wrong.sum()),
-        "worst": worst,
-        "ours": a[worst].item(),
-        "pytorch": b[worst].item(),
+        "max_abs": max(part.max_abs for part in parts),
+        "max_rel": max(part.max_rel for part in parts),
+        "margin": worst.margin,
+        "mismatches": sum(part.mismatches for part in parts),
+        "worst": index,
+        "ours": a[worst.at].item(),
+        "pytorch": b[worst.at].item(),
     }
-    outcome, reason = _judge(numbers, size.max().item(), (nan_a, nan_b), tolerance)
+    nans = sum(part.nan_ours for part in parts), sum(part.nan_pytorch for part in parts)
+    outcome, reason = _judge(numbers, max(part.largest for part in parts), nans, tolerance)
     return Check(step, outcome, reason, shape, tolerance, **numbers)
+
+
+class _Scan(NamedTuple):
+    """What one run of cells showed; `at` is the flat index of the cell nearest to its tolerance, or over it."""
+
+    max_abs: float
+    max_rel: float
+    margin: float
+    at: int
+    mismatches: int
+    largest: float
+    nan_ours: int
+    nan_pytorch: int
+
+
+def _scan(ours: Tensor, pytorch: Tensor, start: int, tolerance: Tolerance) -> _Scan:
+    # in float64: in half precision the differences would be rounded, or overflow
+    a, b = ours.double(), pytorch.double()
+    difference, size = (a - b).abs_(), b.abs()
+    nan_a = nan_b = 0
+    clash = None
+    if not math.isfinite(difference.sum().item()):
+        nan_a, nan_b = int(a.isnan().sum()), int(b.isnan().sum())
+        finite = a.isfinite() & b.isfinite()
+        # an infinity against a number, or against the other infinity, is over any tolerance; NaN is counted apart
+        clash = ~finite & (a != b) & ~a.isnan() & ~b.isnan()
+        difference, size = torch.where(finite, difference, 0.0), torch.where(finite, size, 0.0)
+    share = difference / (size * tolerance.rtol).add_(tolerance.atol)
+    if tolerance.atol == 0:  # 0 over 0: no difference, nothing allowed
+        share = torch.where(difference > 0, share, 0.0)
+    if clash is not None:
+        share = share.masked_fill(clash, math.inf)
+    at = int(share.argmax())
+    relative = difference / size.clamp_min(_TINY)
+    return _Scan(
+        max_abs=difference.max().item(),
+        max_rel=relative.max().item(),
+        margin=share[at].item(),
+        at=start + at,
+        mismatches=int((share > 1).sum()),
+        largest=size.max().item(),
+        nan_ours=nan_a,
+        nan_pytorch=nan_b,
+    )
+
+
+def largest_distance(x: Tensor, answer: Tensor) -> float:
+    """The largest |x - answer|, in float64, over the cells where both are numbers."""
+    a, b = x.reshape(-1), answer.reshape(-1)
+    largest = 0.0
+    for start in range(0, a.numel(), _CHUNK):
+        distance = (a[start : start + _CHUNK].double() - b[start : start + _CHUNK]).abs_()
+        if not math.isfinite(distance.sum().item()):
+            distance = torch.where(distance.isfinite(), distance, 0.0)
+        largest = max(largest, distance.max().item())
+    return largest
 
 
 def _judge(

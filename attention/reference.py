@@ -48,7 +48,9 @@ def attend(
     q, k, v = packed.unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)  # (3, B, H, T, D)
 
     per_head = allowed.expand(batch, num_heads, num_tokens, num_tokens)
-    additive = torch.zeros(per_head.shape, dtype=tokens.dtype).masked_fill(~per_head, -math.inf)
+    additive = torch.zeros(allowed.shape, dtype=tokens.dtype).masked_fill(~allowed, -math.inf)
+    additive = additive.expand(per_head.shape).flatten(0, 1)  # (B·H, T, T), heads of one sequence next to each other
+    nothing = torch.zeros((), dtype=tokens.dtype).expand(additive.shape)
     scale = 1 / math.sqrt(embed_dim // num_heads)
     context = F.scaled_dot_product_attention(q, k, v, attn_mask=per_head)
     weights, output = _module_answer(module, tokens, q, k, per_head)
@@ -56,8 +58,8 @@ def attend(
         q=q,
         k=k,
         v=v,
-        scores=_products(torch.zeros_like(additive), q, k, 1.0),
-        scaled=_products(torch.zeros_like(additive), q, k, scale),
+        scores=_products(nothing, q, k, 1.0),
+        scaled=_products(nothing, q, k, scale),
         masked=_products(additive, q, k, scale),
         weights=weights,
         context=context,
@@ -87,10 +89,10 @@ def as_module(parameters: AttentionParameters, num_heads: int) -> nn.MultiheadAt
 
 
 def _products(
-    added: Float[Tensor, "B H T T"], q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H T D"], scale: float
+    added: Float[Tensor, "BH T T"], q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H T D"], scale: float
 ) -> Float[Tensor, "B H T T"]:
     """added + scale · q kᵀ, in PyTorch's one call for it."""
-    flat = torch.baddbmm(added.flatten(0, 1), q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
+    flat = torch.baddbmm(added, q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
     return flat.unflatten(0, q.shape[:2])
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attention import masks, reference, sample
-from attention.compare import Check, Tolerance, compare
+from attention.compare import Check, Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
 from attention.multi_head import STEPS, AttentionTrace, allowed_by, attend
 from attention.sample import AttentionParameters
@@ -125,11 +125,5 @@ def probe() -> Report:
 
 def _distance(step: str, ours: AttentionTrace, pytorch: AttentionTrace, exact: AttentionTrace) -> Distance:
     answer: Tensor = getattr(exact, step)
-    return Distance(step, _largest(getattr(ours, step), answer), _largest(getattr(pytorch, step), answer))
+    return Distance(step, largest_distance(getattr(ours, step), answer), largest_distance(getattr(pytorch, step), answer))
 
-
-def _largest(x: Tensor, answer: Tensor) -> float:
-    """The largest distance, over the cells where both are numbers."""
-    difference = (x.double() - answer).abs()
-    finite = difference[difference.isfinite()]
-    return finite.max().item() if finite.numel() else 0.0

@@ -1,5 +1,6 @@
 """The verdict as a reader sees it: one line that stays in view, and a table step by step."""
 
+import time
 from typing import Final
 
 import streamlit as st
@@ -12,7 +13,13 @@ from dashboard.tables import Mark, Table
 
 
 CHECKING: Final = "These numbers are being checked against PyTorch's."
+_PAUSE: Final = 0.04  # seconds
 _JUDGED: Final = "_judged"  # the scene whose verdict stands in the line
+
+
+def pause() -> None:
+    """Let the picture out first, and a reader who goes straight on to the next scene skip this one's verdict."""
+    time.sleep(_PAUSE)
 
 
 class Line:

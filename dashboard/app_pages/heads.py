@@ -44,6 +44,7 @@ def picture() -> None:
 @st.fragment(key=controls.VERDICT)
 def verdict() -> None:
     """The verdict on the scene in the picture."""
+    verdict_panel.pause()
     asked = controls.asked()
     found = cached.verdict(asked.config, asked.tolerance)
     verdict_line.end(asked.config, found)

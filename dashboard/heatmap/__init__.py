@@ -81,29 +81,41 @@ class Look:
 
 @dataclass(frozen=True)
 class Picture:
-    """The numbers of one scene, ready to send: `numbers` is mask bits and float32 weights."""
+    """The numbers of one scene, ready to send: mask bits, then `sent` float32 weights."""
 
     identity: str
     heads: int
     queries: int
     keys: int
+    nans: int
+    sent: int
     numbers: bytes
 
 
-def picture(
-    weights: NDArray[np.float32], allowed: NDArray[np.bool_], identity: str
-) -> Picture:
+def picture(weights: NDArray[np.float32], allowed: NDArray[np.bool_], identity: str) -> Picture:
     """Pack weights (H, T, S) and mask (T, S) for the browser.
+
+    Weights of forbidden cells are left out where all of them are zero, which halves a causal scene.
 
     Raises:
         ValueError: the mask's shape is not that of one head; the message carries both.
     """
     if weights.ndim != 3 or weights.shape[1:] != allowed.shape:
         raise ValueError(f"weights {weights.shape} need a mask of {weights.shape[1:]}, not {allowed.shape}.")
-    mask = _padded(np.packbits(allowed).tobytes())
-    values = np.ascontiguousarray(weights, dtype="<f4").tobytes()
     heads, queries, keys = weights.shape
-    return Picture(identity, heads, queries, keys, mask + values)
+    flat = np.ascontiguousarray(weights, dtype="<f4").reshape(heads, queries * keys)
+    packed = flat if allowed.all() else flat[:, np.flatnonzero(allowed)]
+    if np.count_nonzero(packed) != np.count_nonzero(flat):  # a forbidden cell holds something: that must be seen
+        packed = flat
+    return Picture(
+        identity=identity,
+        heads=heads,
+        queries=queries,
+        keys=keys,
+        nans=int(np.isnan(packed).sum()),
+        sent=packed.size,
+        numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
+    )
 
 
 def payload(drawn: Picture, look: Look, summary: str, below: str) -> bytes:
@@ -114,6 +126,8 @@ def payload(drawn: Picture, look: Look, summary: str, below: str) -> bytes:
         "heads": drawn.heads,
         "queries": drawn.queries,
         "keys": drawn.keys,
+        "nans": drawn.nans,
+        "sent": drawn.sent,
         "stops": _stops(),
         "summary": summary,
         "below": below,

@@ -3,8 +3,9 @@
     python tests/benchmarks/paint.py [changes]
 
 Every change is a new seed, so nothing comes from a cache. The clock starts at the trusted key press
-and stops at the second animation frame after the picture says that it is drawn; for the floor, after
-the page shows the new value. All pages take turns in one run, so that they share whatever else the
+and stops at the second animation frame after the picture says that it is drawn. The floor of a size is
+an otherwise empty page with the slider that computes the same attention and draws nothing; the empty
+page computes nothing either. All pages take turns in one run, so that they share whatever else the
 machine does. Before the clock runs, the number that the page shows is compared with the library's.
 """
 
@@ -69,7 +70,7 @@ class Lane:
         """Press the key once, and wait for what it brings."""
         self.page.bring_to_front()
         self.page.locator('input[type=range][aria-label="Seed"]').focus()
-        self.page.wait_for_timeout(150)
+        self.page.wait_for_timeout(400)
         self.page.keyboard.press("ArrowRight")
         done = "verdict" if self.has_verdict else "picture"
         self.page.wait_for_function(f"() => window.clock.{done} !== undefined", timeout=30_000)
@@ -93,18 +94,23 @@ def check(page: Page, config: AttentionConfig) -> None:
 
 @contextmanager
 def lanes() -> Iterator[list[Lane]]:
-    """Every page open, checked, and warm."""
+    """Every page open, checked, and warm: the empty page, then each size's floor and the size itself."""
     with serve(APP) as app, serve(FLOOR) as floor, sync_playwright() as playwright, chromium(playwright) as browser:
         context = browser.new_context(viewport={"width": 1440, "height": 900})
-        opened = []
-        for name, (address, config) in {"floor": (floor, None), **{n: (app, c) for n, (c, _) in SIZES.items()}}.items():
+
+        def lane(name: str, address: str, config: AttentionConfig | None) -> Lane:
             page = context.new_page()
-            page.goto(address + (f"/?{_query(config)}" if config else ""))
+            page.goto(address)
             page.locator("[data-scene]").wait_for(state="attached", timeout=60_000)
             if config:
                 check(page, config)
             page.evaluate(CLOCK)
-            opened.append(Lane(name, page, config is not None))
+            return Lane(name, page, config is not None)
+
+        opened = [lane("empty page", f"{floor}/?num_heads=0", None)]
+        for name, (config, _) in SIZES.items():
+            opened.append(lane(f"{name}, floor", f"{floor}/?{_query(config)}", None))
+            opened.append(lane(name, f"{app}/?{_query(config)}", config))
         yield opened
 
 
@@ -122,16 +128,17 @@ def main(changes: int = 30) -> None:
         for turn in range(warm_up + changes):
             for lane in opened:
                 lane.change(turn + 1, keep=turn >= warm_up)
-        floor = opened[0]
-        print(f"{changes} changes each; ms, median / 95th percentile; × is of the floor's median")
-        base = statistics.median(floor.picture)
-        print(f"{'floor':20} {_spread(floor.picture):>15}")
-        for lane in opened[1:]:
-            ratio = statistics.median(lane.picture) / base
+        empty, *rest = opened
+        base = statistics.median(empty.picture)
+        print(f"{changes} changes each; ms, median / 95th percentile")
+        print(f"empty page {_spread(empty.picture)}")
+        for below, lane in zip(rest[::2], rest[1::2], strict=True):
+            picture, floor = statistics.median(lane.picture), statistics.median(below.picture)
             later = [v - p for v, p in zip(lane.verdict, lane.picture, strict=True)]
             print(
-                f"{lane.name:20} {_spread(lane.picture):>15}   {ratio:4.2f} × (to reach {SIZES[lane.name][1]})"
-                f"   verdict {_spread(later):>15} after it, {statistics.median(later) / base:4.2f} ×"
+                f"{lane.name:18} floor {_spread(below.picture):>10}  picture {_spread(lane.picture):>10}"
+                f"  {picture / floor:4.2f} × floor (to reach {SIZES[lane.name][1]}), {picture / base:5.2f} × empty"
+                f"  verdict {_spread(later):>11} later, {statistics.median(later) / floor:4.2f} × floor"
             )
 
 

@@ -1,6 +1,7 @@
 // From a weight to a place u on the colour scale (0 to 1), and from there to a colour.
 
 const LEVELS = 1024;
+const NAN_RGB = [214, 39, 40];
 export const LOG_FLOOR = 1e-4;
 
 export const CURVES = {
@@ -12,17 +13,37 @@ export const CURVES = {
 // stops: [[position, [r, g, b]], ...] as Python reads them from Plotly's own scale
 export class Palette {
   constructor(stops) {
-    this.packed = new Uint32Array(LEVELS + 1); // little-endian RGBA
-    this.light = new Uint8Array(LEVELS + 1); // 1 where dark text is readable
-    for (let i = 0; i <= LEVELS; i++) {
-      const [r, g, b] = mix(stops, i / LEVELS);
-      this.packed[i] = (255 << 24) | (b << 16) | (g << 8) | r;
-      this.light[i] = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? 1 : 0;
-    }
+    this.colours = Array.from({ length: LEVELS + 1 }, (_, i) => mix(stops, i / LEVELS));
+    this.tables = new Map();
   }
 
-  level(u) {
-    return u > 1 ? LEVELS : u > 0 ? Math.round(u * LEVELS) : 0;
+  colour(weight, curve, top) {
+    const u = CURVES[curve].place(weight / top);
+    return this.colours[u > 1 ? LEVELS : u > 0 ? Math.round(u * LEVELS) : 0];
+  }
+
+  isLight(weight, curve, top) {
+    const [r, g, b] = this.colour(weight, curve, top);
+    return 0.299 * r + 0.587 * g + 0.114 * b > 140;
+  }
+
+  // The colour, as packed RGBA, for every upper half of a float32: 8 bits of a weight are all that a colour can show.
+  table(curve, top) {
+    const name = `${curve} ${top}`;
+    if (!this.tables.has(name)) {
+      if (this.tables.size > 64) this.tables.clear();
+      const table = new Uint32Array(65536);
+      const [upper, value] = [new Uint32Array(1), new DataView(new ArrayBuffer(4))];
+      for (let half = 0; half < 65536; half++) {
+        upper[0] = (half << 16) | 0x8000; // the middle of the numbers that share this half
+        value.setUint32(0, upper[0]);
+        const weight = value.getFloat32(0);
+        table[half] = packRgb(Number.isNaN(weight) ? NAN_RGB : this.colour(weight, curve, top));
+      }
+      table[0] = packRgb(this.colour(0, curve, top));
+      this.tables.set(name, table);
+    }
+    return this.tables.get(name);
   }
 }
 
@@ -34,7 +55,7 @@ function mix(stops, u) {
   return c0.map((c, i) => Math.round(c + t * (c1[i] - c)));
 }
 
-export const packRgb = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+const packRgb = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 
 // Any CSS colour as [r, g, b], by letting the browser paint it.
 export function cssToRgb(colour) {

@@ -14,7 +14,7 @@ export function draw({ data, parentElement, setStateValue }) {
   let view = views.get(parentElement);
   if (!view) views.set(parentElement, (view = new View(parentElement)));
   view.setStateValue = setStateValue;
-  view.show(decode(data));
+  view.show(decode(data, view.scene));
   return () => {
     view.remove();
     views.delete(parentElement);
@@ -297,9 +297,9 @@ class View {
     const { readout, stage } = this.parts;
     const { scene, pin } = this;
     stage.setAttribute("aria-label", scene.summary);
-    if (this.raster.nans) {
-      const every = this.raster.nans === scene.values.length;
-      readout.textContent = every ? "Every cell is NaN." : `${this.raster.nans} cells are NaN (red).`;
+    if (scene.nans) {
+      const every = scene.nans === scene.values.length;
+      readout.textContent = every ? "Every cell is NaN." : `${scene.nans} cells are NaN (red).`;
     } else if (this.hovered) readout.textContent = this.sentence(this.hovered);
     else if (pin && scene.contains(pin)) readout.textContent = `Pinned: ${this.sentence(pin)}. Worked out below the picture.`;
     else readout.textContent = "Click a cell to work it out; click a title to enlarge its head.";

@@ -1,9 +1,6 @@
 // The pixels under Plotly's axes: one pixel per cell on a raster, scaled onto the canvas tile by tile.
 
-import { CURVES, packRgb } from "./colour.js";
 import { MAX_NUMBERED, tileOrigin } from "./grid.js";
-
-const NAN_RGB = [214, 39, 40];
 
 export class Raster {
   constructor() {
@@ -13,27 +10,23 @@ export class Raster {
 
   // Tiles in one column, so that a head's cells are one block of the image data.
   fill(scene, palette) {
-    const { heads, queries, keys, values, allowed } = scene;
-    const size = queries * keys;
-    if (this.canvas.width !== keys || this.canvas.height !== heads * queries) {
+    const { heads, queries, keys, values, mask, packed, stride } = scene;
+    if (this.mask !== mask || this.heads !== heads) {
       this.canvas.width = keys;
       this.canvas.height = heads * queries;
       this.image = this.context.createImageData(keys, heads * queries);
       this.pixels = new Uint32Array(this.image.data.buffer);
+      Object.assign(this, { mask, heads });
     }
-    const { place } = CURVES[scene.curve];
-    const nan = packRgb(NAN_RGB);
-    this.nans = 0;
+    const halves = new Uint16Array(values.buffer, values.byteOffset, 2 * values.length);
     for (let head = 0; head < heads; head++) {
-      const top = scene.scale === "head" ? scene.largestOf(head) || 1 : 1;
-      for (let i = 0, at = head * size; i < size; i++, at++) {
-        const weight = values[at];
-        if (weight === 0 && !allowed[i]) this.pixels[at] = 0; // see-through: the masked pattern lies under it
-        else if (weight !== weight) {
-          this.pixels[at] = nan;
-          this.nans++;
-        } else this.pixels[at] = palette.packed[palette.level(place(weight / top))];
-      }
+      const table = palette.table(scene.curve, scene.top(head));
+      const pixels = this.pixels.subarray(head * mask.size, (head + 1) * mask.size);
+      let upper = 2 * head * stride + 1;
+      if (packed) for (let i = 0; i < stride; i++, upper += 2) pixels[mask.cells[i]] = table[halves[upper]];
+      else for (let i = 0; i < stride; i++, upper += 2) pixels[i] = table[halves[upper]];
+      // see-through where masked: the pattern for it lies under the raster
+      if (!packed) for (let i = 0; i < stride; i++) if (mask.rank[i] < 0 && values[head * stride + i] === 0) pixels[i] = 0;
     }
     this.context.putImageData(this.image, 0, 0);
   }
@@ -123,8 +116,7 @@ export class Painter {
     context.font = `${font}px "Source Sans", sans-serif`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const { place } = CURVES[scene.curve];
-    const top = scene.scale === "head" ? scene.largestOf(head) || 1 : 1;
+    const top = scene.top(head);
     for (let query = 0; query < scene.queries; query++)
       for (let key = 0; key < scene.keys; key++) {
         const cell = { head, query, key };
@@ -132,7 +124,7 @@ export class Painter {
         const y = box.top + (query + 0.5) * height;
         if (!this.isVisible({ left: x, top: y, width: 0, height: 0 }) || scene.isMasked(cell)) continue;
         const weight = scene.weight(cell);
-        context.fillStyle = palette.light[palette.level(place(weight / top))] ? "#111" : "#fff";
+        context.fillStyle = palette.isLight(weight, scene.curve, top) ? "#111" : "#fff";
         context.fillText(printed(weight, decimals), x, y + font * 0.06);
       }
   }

@@ -1,45 +1,71 @@
-// What Python sends: [length of header | header as JSON, padded to 4 | mask bits, padded to 4 | float32 weights]
+// What Python sends: [length of header | header as JSON, padded to 4 | mask bits, padded to 4 | float32 weights],
+// the weights of the allowed cells only where all others are zero.
 
-export function decode(bytes) {
+export function decode(bytes, before) {
   const copy = bytes.slice(); // at offset 0, so that the float32 view is aligned
   const headerLength = new DataView(copy.buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(copy.subarray(4, 4 + headerLength)));
-  const { heads, queries, keys } = header;
+  const { queries, keys, sent } = header;
   const maskStart = 4 + headerLength;
   const maskLength = align(Math.ceil((queries * keys) / 8));
   const bits = copy.subarray(maskStart, maskStart + maskLength);
-  const values = new Float32Array(copy.buffer, maskStart + maskLength, heads * queries * keys);
-  return new Scene(header, bits, values);
+  const mask = before?.mask.equals(bits, queries, keys) ? before.mask : new Mask(bits, queries, keys);
+  return new Scene(header, mask, new Float32Array(copy.buffer, maskStart + maskLength, sent));
 }
 
 const align = (n) => (n + 3) & ~3;
 
-export class Scene {
-  constructor(header, bits, values) {
-    Object.assign(this, header);
-    this.values = values;
-    this.allowed = new Uint8Array(this.queries * this.keys);
-    for (let i = 0; i < this.allowed.length; i++) this.allowed[i] = (bits[i >> 3] >> (7 - (i & 7))) & 1;
-    this.hasMask = this.allowed.includes(0);
+// Which cells of one head are allowed, and where in what was sent each of them stands.
+class Mask {
+  constructor(bits, queries, keys) {
+    Object.assign(this, { bits, queries, keys });
+    this.size = queries * keys;
+    this.rank = new Int32Array(this.size).fill(-1);
+    this.cells = new Uint32Array(this.size);
+    this.count = 0;
+    for (let i = 0; i < this.size; i++)
+      if ((bits[i >> 3] >> (7 - (i & 7))) & 1) {
+        this.rank[i] = this.count;
+        this.cells[this.count++] = i;
+      }
+    this.cells = this.cells.subarray(0, this.count);
   }
 
-  weight(cell) {
-    return this.values[(cell.head * this.queries + cell.query) * this.keys + cell.key];
+  equals(bits, queries, keys) {
+    return this.queries === queries && this.keys === keys && this.bits.every((byte, i) => byte === bits[i]);
+  }
+}
+
+export class Scene {
+  constructor(header, mask, values) {
+    Object.assign(this, header);
+    this.mask = mask;
+    this.values = values;
+    this.packed = values.length === this.heads * mask.count;
+    this.stride = this.packed ? mask.count : mask.size; // numbers sent for each head
+    this.hasMask = mask.count < mask.size;
+  }
+
+  weight({ head, query, key }) {
+    const cell = query * this.keys + key;
+    const place = this.packed ? this.mask.rank[cell] : cell;
+    return place < 0 ? 0 : this.values[head * this.stride + place];
   }
 
   // A forbidden cell that holds a weight all the same is shown with it: that is a bug to be seen.
   isMasked(cell) {
-    return !this.allowed[cell.query * this.keys + cell.key] && this.weight(cell) === 0;
+    return this.mask.rank[cell.query * this.keys + cell.key] < 0 && this.weight(cell) === 0;
   }
 
   contains(cell) {
     return cell && cell.head < this.heads && cell.query < this.queries && cell.key < this.keys;
   }
 
-  largestOf(head) {
+  // The weight at the upper end of a head's colour scale.
+  top(head) {
+    if (this.scale !== "head") return 1;
     let largest = 0;
-    const size = this.queries * this.keys;
-    for (let i = head * size; i < (head + 1) * size; i++) if (this.values[i] > largest) largest = this.values[i];
-    return largest;
+    for (let i = head * this.stride; i < (head + 1) * this.stride; i++) if (this.values[i] > largest) largest = this.values[i];
+    return largest || 1;
   }
 }
