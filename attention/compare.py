@@ -4,7 +4,7 @@ The rule for the numbers is that of `torch.testing.assert_close`: |ours - PyTorc
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -88,7 +88,7 @@ def compare(step: str, ours: Tensor, pytorch: Tensor, tolerance: Tolerance) -> C
         check = _compare_numbers(step, ours.detach().to(pytorch.dtype), pytorch.detach(), tolerance)
         values = "the values match" if check.equal else check.reason
         reason = f"dtype {_name(ours.dtype)}, expected {_name(pytorch.dtype)}; after a cast {values}"
-        return Check(**{**vars(check), "outcome": Outcome.DIFFERS, "reason": reason})
+        return replace(check, outcome=Outcome.DIFFERS, reason=reason)
     return _compare_numbers(step, ours.detach(), pytorch.detach(), tolerance)
 
 
@@ -103,18 +103,23 @@ def _compare_numbers(step: str, ours: Tensor, pytorch: Tensor, tolerance: Tolera
     ]
     worst = max(parts, key=lambda part: part.margin)
     index = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst.at), shape))
-    numbers = {
-        "max_abs": max(part.max_abs for part in parts),
-        "max_rel": max(part.max_rel for part in parts),
-        "margin": worst.margin,
-        "mismatches": sum(part.mismatches for part in parts),
-        "worst": index,
-        "ours": a[worst.at].item(),
-        "pytorch": b[worst.at].item(),
-    }
+    found = Check(
+        step,
+        Outcome.EQUAL,
+        "",
+        shape,
+        tolerance,
+        max_abs=max(part.max_abs for part in parts),
+        max_rel=max(part.max_rel for part in parts),
+        margin=worst.margin,
+        mismatches=sum(part.mismatches for part in parts),
+        worst=index,
+        ours=a[worst.at].item(),
+        pytorch=b[worst.at].item(),
+    )
     nans = sum(part.nan_ours for part in parts), sum(part.nan_pytorch for part in parts)
-    outcome, reason = _judge(numbers, max(part.largest for part in parts), nans, tolerance)
-    return Check(step, outcome, reason, shape, tolerance, **numbers)
+    outcome, reason = _judge(found, max(part.largest for part in parts), nans)
+    return replace(found, outcome=outcome, reason=reason)
 
 
 class _Scan(NamedTuple):
@@ -173,27 +178,23 @@ def largest_distance(x: Tensor, answer: Tensor) -> float:
     return largest
 
 
-def _judge(
-    numbers: dict, largest: float, nans: tuple[int, int], tolerance: Tolerance
-) -> tuple[Outcome, str]:
+def _judge(found: Check, largest: float, nans: tuple[int, int]) -> tuple[Outcome, str]:
     if any(nans):
         ours, pytorch = nans
         if ours and pytorch:
             return Outcome.NOT_COMPARABLE, f"{ours} NaN in ours and {pytorch} in PyTorch's; the rest was compared"
         side = f"{ours} NaN in ours, none in PyTorch's" if ours else f"{pytorch} NaN in PyTorch's, none in ours"
         return Outcome.DIFFERS, side
-    if numbers["mismatches"]:
-        reason = (
-            f"{numbers['mismatches']} cells differ; worst at {list(numbers['worst'])}: "
-            f"ours {numbers['ours']:.9g}, PyTorch {numbers['pytorch']:.9g}"
-        )
-        return Outcome.DIFFERS, reason
-    if numbers["max_abs"] > 0 and 0 < largest <= tolerance.atol:
-        reason = f"PyTorch's largest number, {largest:.3g}, is within atol {tolerance.atol:.3g}: zeros would pass too"
-        return Outcome.CANNOT_TELL, reason
-    if numbers["max_abs"] == 0:
+    if found.mismatches:
+        cells = "1 cell differs, at" if found.mismatches == 1 else f"{found.mismatches} cells differ, worst at"
+        place = list(found.worst or ())
+        return Outcome.DIFFERS, f"{cells} {place}: ours {found.ours:.9g}, PyTorch's {found.pytorch:.9g}"
+    if found.max_abs > 0 and 0 < largest <= found.tolerance.atol:
+        within = f"PyTorch's largest number, {largest:.3g}, is within atol {found.tolerance.atol:.3g}"
+        return Outcome.CANNOT_TELL, f"{within}: zeros would pass too"
+    if found.max_abs == 0:
         return Outcome.EQUAL, "equal to the last bit"
-    return Outcome.EQUAL, f"equal; the worst cell uses {100 * numbers['margin']:.2g} % of its tolerance"
+    return Outcome.EQUAL, f"equal; the worst cell uses {100 * found.margin:.2g} % of its tolerance"
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -64,7 +64,7 @@ def attend(
 def project(
     x: Float[Tensor, "B T in"], weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"]
 ) -> Float[Tensor, "B T out"]:
-    """x Wᵀ + b. The weight is stored (out, in), so it is turned before it multiplies."""
+    """X Wᵀ + b. The weight is stored (out, in), so it is turned before it multiplies."""
     return x @ weight.mT + bias
 
 
@@ -81,9 +81,7 @@ def split_heads(x: Float[Tensor, "B T E"], num_heads: int) -> Float[Tensor, "B H
 
 def attend_as_configured(config: AttentionConfig) -> AttentionTrace:
     """The trace of a config: its own tokens, parameters and mask."""
-    return attend(
-        sample.draw_tokens(config), sample.draw_parameters(config), config.num_heads, allowed_by(config)
-    )
+    return attend(sample.draw_tokens(config), sample.draw_parameters(config), config.num_heads, allowed_by(config))
 
 
 def allowed_by(config: AttentionConfig) -> Bool[Tensor, "T T"]:

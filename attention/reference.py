@@ -91,8 +91,8 @@ def as_module(parameters: AttentionParameters, num_heads: int) -> nn.MultiheadAt
 def _products(
     added: Float[Tensor, "BH T T"], q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H T D"], scale: float
 ) -> Float[Tensor, "B H T T"]:
-    """added + scale · q kᵀ, in PyTorch's one call for it."""
-    flat = torch.baddbmm(added, q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
+    """Added + scale · q kᵀ, in PyTorch's one call for it."""
+    flat: Tensor = torch.baddbmm(added, q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
     return flat.unflatten(0, q.shape[:2])
 
 
@@ -107,9 +107,7 @@ def _module_answer(
     x = tokens.transpose(0, 1)
     blocked = ~per_head.flatten(0, 1)  # (B·H, T, T), heads of one sequence next to each other
     has_empty_row = bool(blocked.all(dim=-1).any())
-    output, weights = module(
-        x, x, x, attn_mask=blocked, need_weights=not has_empty_row, average_attn_weights=False
-    )
+    output, weights = module(x, x, x, attn_mask=blocked, need_weights=not has_empty_row, average_attn_weights=False)
     if has_empty_row:
         identity = torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:3], -1)
         weights = F.scaled_dot_product_attention(q, k, identity, attn_mask=per_head)

@@ -19,7 +19,7 @@ class Term:
 
     @property
     def product(self) -> float:
-        """q · k, rounded once, to float64."""
+        """Q · k, rounded once, to float64."""
         return self.q * self.k
 
 
@@ -71,7 +71,9 @@ def work_out(trace: AttentionTrace, head: int, query: int, key: int, sequence: i
     """
     _, heads, queries, keys = trace.weights.shape
     if not (0 <= head < heads and 0 <= query < queries and 0 <= key < keys):
-        raise IndexError(f"head {head}, query {query}, key {key}: there are {heads} heads of {queries} by {keys} cells.")
+        raise IndexError(
+            f"head {head}, query {query}, key {key}: there are {heads} heads of {queries} by {keys} cells."
+        )
     q, k = trace.q[sequence, head, query].tolist(), trace.k[sequence, head, key].tolist()
     masked = trace.masked[sequence, head, query].tolist()
     weights = trace.weights[sequence, head, query].tolist()

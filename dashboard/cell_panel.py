@@ -31,7 +31,11 @@ def _chain(cell: WorkedCell) -> Table:
             ("max", "the row's largest", _number(cell.row_max)),
             ("exp", f"exp({_number(cell.scaled)} − {_bracketed(cell.row_max)})", _number(entry.exponential)),
             ("Σ", "the row's exponentials, summed", _number(cell.row_sum)),
-            ("weight", f"{_number(entry.exponential)} / {_number(cell.row_sum)}", Mark(_number(entry.weight), "strong")),
+            (
+                "weight",
+                f"{_number(entry.exponential)} / {_number(cell.row_sum)}",
+                Mark(_number(entry.weight), "strong"),
+            ),
         ]
     return Table("The weight, step by step", ("step", "how", "value"), rows)
 

@@ -34,7 +34,7 @@ EMBED_DIMS: Final = (
 SEEDS_ON_SLIDER: Final = 99
 DEFAULT: Final = AttentionConfig()
 DEFAULT_PIN: Final = Cell(head=0, query=9, key=4)
-SCALES: Final = {"common": "All heads alike", "head": "Each head its own"}
+SCALES: Final = {"common": "Shared", "head": "Per head"}
 CURVES: Final = {"linear": "Linear", "root": "√", "log": "Log"}
 
 # the fragments that every page has, in the order in which they run
@@ -109,9 +109,7 @@ def keep_enlarged(key: str) -> None:
 
 
 def _scene(asked_by_link: dict[str, str]) -> None:
-    st.select_slider(
-        "Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads
-    )
+    st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
     _move_heads_asked_by_link(asked_by_link)
     _heads()
     st.slider(
@@ -123,21 +121,21 @@ def _scene(asked_by_link: dict[str, str]) -> None:
         "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before it.",
         on_change=_rerun(PICTURE, VERDICT),
     )  # fmt: skip
-    st.segmented_control(
-        "Precision", list(DTYPES), default=DEFAULT.dtype, required=True, key="dtype", bind=_URL,
+    st.selectbox(
+        "Precision", list(DTYPES), index=list(DTYPES).index(DEFAULT.dtype), key="dtype", bind=_URL,
         on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
     )  # fmt: skip
 
 
 def _picture() -> None:
     st.segmented_control(
-        "Colour grows with the weight", list(CURVES), default="root", required=True, format_func=CURVES.__getitem__,
+        "Colour of a weight", list(CURVES), default="root", required=True, format_func=CURVES.__getitem__,
         key="curve", bind=_URL, help="√ shows small weights that a linear scale leaves dark; the colour bar says which.",
         on_change=_rerun(PICTURE),
     )  # fmt: skip
     st.segmented_control(
         "Colour scale", list(SCALES), default="common", required=True, format_func=SCALES.__getitem__,
-        key="scale", bind=_URL, help="From 0 to 1 for all heads, or from 0 to each head's largest weight.",
+        key="scale", bind=_URL, help="One scale from 0 to 1 for all heads, or for each head from 0 to its own largest weight.",
         on_change=_rerun(PICTURE),
     )  # fmt: skip
 
@@ -241,7 +239,9 @@ def _move_heads_asked_by_link(asked_by_link: dict[str, str]) -> None:
 def _say_what_was_refused(asked_by_link: dict[str, str]) -> None:
     state = st.session_state
     names = ("embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype", "curve", "scale")
-    refused = [name for name in names if name in asked_by_link and asked_by_link[name].lower() != str(state.get(name)).lower()]
+    refused = [
+        name for name in names if name in asked_by_link and asked_by_link[name].lower() != str(state.get(name)).lower()
+    ]
     if refused and not state.get(_NOTICE):
         shown = ", ".join(f"{name}={state.get(name)}" for name in refused)
         st.caption(f":material/info: The link asked for something impossible; shown is {shown}.")

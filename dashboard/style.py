@@ -6,8 +6,11 @@ from PIL import Image
 
 _CSS = """
 <style>
-  /* the picture wants the width, and the verdict the first line */
+  /* the picture wants the width and the height */
   .stMain .stMainBlockContainer { padding: 3.25rem 2rem 3rem; }
+  [data-testid="stSidebar"][aria-expanded="true"] ~ .stMain .stMainBlockContainer,
+  :has(> [data-testid="stSidebar"][aria-expanded="true"]) .stMainBlockContainer { padding-top: 1.25rem; }
+  .stMain h1 { padding: 0; }
   .st-key-verdict {
     position: sticky; top: 0; z-index: 50;
     background: var(--st-background-color);
@@ -20,6 +23,7 @@ _CSS = """
   .tables th, .tables td { border: 0; border-bottom: 1px solid var(--st-border-color); padding: 0.3rem 0.6rem; text-align: left; font-weight: 400; white-space: nowrap; }
   .tables th:first-child { padding-left: 0; }
   .tables thead th { opacity: 0.75; white-space: normal; vertical-align: bottom; }
+  .tables .groups th { font-weight: 600; border-bottom: 0; padding-bottom: 0; text-align: right; }
   .tables td { text-align: right; }
   .tables thead th:not(:first-child) { text-align: right; }
   .tables.cell table:first-child :is(td, th):nth-child(2), .tables.steps :is(td, th):nth-child(2) { text-align: left; }
@@ -28,7 +32,7 @@ _CSS = """
   .tables .good { color: var(--st-green-text-color, #12723b); }
   .tables .bad { color: var(--st-red-text-color, #b3261e); font-weight: 700; }
   @media (max-width: 640px) {
-    .stMain .stMainBlockContainer { padding: 3.25rem 1rem 2rem; }
+    .stMain .stMainBlockContainer { padding: 3.25rem 1rem 2rem !important; }
   }
 </style>
 """

@@ -21,19 +21,25 @@ Value = str | Mark
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, the head row, and the rows; the first cell of a row names it."""
+    """A caption, the head row, and the rows; the first cell of a row names it.
+
+    `groups` are titles over the head row, each with the number of columns it spans.
+    """
 
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[Value]]
+    groups: Sequence[tuple[str, int]] = ()
 
     def html(self) -> str:
         """The table with every text escaped."""
         head = "".join(f'<th scope="col">{escape(text)}</th>' for text in self.head)
+        groups = "".join(f'<th scope="colgroup" colspan="{span}">{escape(text)}</th>' for text, span in self.groups)
+        above = f'<tr class="groups">{groups}</tr>' if groups else ""
         body = "".join(f"<tr>{_row(row)}</tr>" for row in self.rows)
         return (
             f"<table><caption>{escape(self.caption)}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<thead>{above}<tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
 

@@ -11,7 +11,6 @@ from attention.verify import Report, Verdict
 from dashboard import tables
 from dashboard.tables import Mark, Table
 
-
 CHECKING: Final = "These numbers are being checked against PyTorch's."
 _PAUSE: Final = 0.04  # seconds
 _JUDGED: Final = "_judged"  # the scene whose verdict stands in the line
@@ -44,9 +43,10 @@ class Line:
 def table(verdict: Verdict, dtype: str) -> None:
     """One row per step: both comparisons, and how far each side is from the float64 answer."""
     head = (
-        "step", "shape", "maths, float64", "|ours − PyTorch|", f"arithmetic, {dtype}", "|ours − PyTorch|", "relative",
-        "worst cell", "atol + rtol·|PyTorch|", "of it used", "ours from float64", "PyTorch from float64",
+        "step", "shape", "verdict", "largest difference", "verdict", "largest difference", "relative", "worst cell",
+        "allowed", "of it used", "ours", "PyTorch's",
     )  # fmt: skip
+    groups = (("", 2), ("the maths: float64", 2), (f"the arithmetic: {dtype}", 6), ("off the float64 answer", 2))
     rows = [
         (
             Mark(maths.step, "code"),
@@ -57,7 +57,7 @@ def table(verdict: Verdict, dtype: str) -> None:
             _number(check.max_abs),
             _number(check.max_rel),
             _place(check),
-            f"{check.tolerance.atol:.1e} + {check.tolerance.rtol:.1e}·|·|",
+            f"{check.tolerance.atol:.2g} + {check.tolerance.rtol:.2g}·|x|",
             _share(check),
             _number(distance.ours),
             _number(distance.pytorch),
@@ -66,8 +66,13 @@ def table(verdict: Verdict, dtype: str) -> None:
             verdict.maths.checks, verdict.arithmetic.checks, verdict.distances, strict=True
         )
     ]
-    st.html(tables.html(Table("Each step of ours against its PyTorch counterpart", head, rows), kind="steps"))
-    for report, name in ((verdict.maths, "The maths"), (verdict.arithmetic, "The arithmetic"), (verdict.probe, "The probe")):
+    caption = "Each step of ours against PyTorch's: |ours − x| ≤ atol + rtol·|x|, where x is PyTorch's number"
+    st.html(tables.html(Table(caption, head, rows, groups), kind="steps"))
+    for report, name in (
+        (verdict.maths, "The maths"),
+        (verdict.arithmetic, "The arithmetic"),
+        (verdict.probe, "The probe"),
+    ):
         if first := report.first_difference:
             st.markdown(f"**{name}**, first at `{first.step}`: {first.reason}.")
 
@@ -77,12 +82,17 @@ def _headline(verdict: Verdict) -> tuple[str, str]:
     if verdict.equal:
         return (
             ":green-badge[:material/check_circle: equal]",
-            f"**All {steps} steps equal PyTorch's**: in float64 to {_worst(verdict.maths)}, "
-            f"on screen to {_worst(verdict.arithmetic)}, and on a fixed hard probe.",
+            (
+                f"**All {steps} steps equal PyTorch's.** Largest difference {_worst(verdict.maths)} in float64, "
+                f"{_worst(verdict.arithmetic)} on screen; a fixed hard probe agrees."
+            ),
         )
     broken = verdict.maths.first_difference or verdict.probe.first_difference
     if broken:
-        return ":red-badge[:material/cancel: differs]", f"**`{broken.step}` is the first step that differs**: {broken.reason}."
+        return (
+            ":red-badge[:material/cancel: differs]",
+            f"**`{broken.step}` is the first step that differs**: {broken.reason}.",
+        )
     first = verdict.arithmetic.first_difference
     assert first is not None
     return (

@@ -20,6 +20,7 @@ def summary(config: AttentionConfig) -> str:
     )
 
 
+st.title("Every head, checked against PyTorch", anchor=False)
 verdict_line = verdict_panel.Line()
 
 
@@ -52,7 +53,7 @@ def verdict() -> None:
 
 
 picture()
-st.subheader("Step by step against PyTorch", anchor=False)
+st.header("Step by step against PyTorch", anchor=False)
 controls.draw_tolerance()
 verdict()
 sources.draw()

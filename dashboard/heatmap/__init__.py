@@ -176,8 +176,7 @@ _mount = st.components.v2.component(
 
 def _stops() -> Sequence[tuple[float, list[int]]]:
     return [
-        (position, [int(colour[i : i + 2], 16) for i in (1, 3, 5)])
-        for position, colour in get_colorscale(COLOUR_SCALE)
+        (position, [int(colour[i : i + 2], 16) for i in (1, 3, 5)]) for position, colour in get_colorscale(COLOUR_SCALE)
     ]
 
 

@@ -1,0 +1,1 @@
+"""The library against PyTorch, hand-worked values and properties."""

@@ -1,0 +1,1 @@
+"""The running app in a real browser."""

@@ -14,7 +14,13 @@ from pathlib import Path
 from playwright.sync_api import Browser, Playwright
 
 ROOT = Path(__file__).parents[2]
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-component-update"]
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+]
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Pages and what is under them, without a browser."""

@@ -22,9 +22,10 @@ export class Palette {
     return this.colours[u > 1 ? LEVELS : u > 0 ? Math.round(u * LEVELS) : 0];
   }
 
+  // Whether dark text reads better on it than white: by relative luminance, as WCAG 2 has it.
   isLight(weight, curve, top) {
-    const [r, g, b] = this.colour(weight, curve, top);
-    return 0.299 * r + 0.587 * g + 0.114 * b > 140;
+    const [r, g, b] = this.colour(weight, curve, top).map((c) => (c <= 10 ? c / 3294 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179;
   }
 
   // The colour, as packed RGBA, for every upper half of a float32: 8 bits of a weight are all that a colour can show.

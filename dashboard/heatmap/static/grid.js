@@ -31,7 +31,8 @@ function columnsFor(heads, tokens, width, height) {
   const tidy = Array.from({ length: heads }, (_, i) => i + 1).filter((n) => heads % n === 0);
   const nearest = tidy.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
   const preferred = Math.abs(nearest - wanted) < 0.45 * wanted ? nearest : Math.ceil(wanted);
-  const smallest = tokens <= MAX_NUMBERED ? Math.max(96, NUMBERED_CELL * tokens) : 200;
+  const roomy = tokens <= MAX_NUMBERED ? Math.max(96, NUMBERED_CELL * tokens) : 200;
+  const smallest = width < 560 ? 130 : roomy; // on a phone two heads side by side, and a title's tap for the numbers
   const most = Math.max(1, Math.floor(width / (smallest + GAP)));
   if (preferred <= most) return preferred;
   return tidy.filter((n) => n <= most && n > most / 2).pop() ?? most;

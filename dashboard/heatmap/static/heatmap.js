@@ -82,7 +82,7 @@ class View {
     const full = document.fullscreenElement === this.root;
     let height = full ? innerHeight - stage.offsetTop - margin.t - margin.b - 8 : null;
     const width = this.width - margin.l - margin.r;
-    if (!full && heads.length === 1) height = Math.min(width, Math.max(440, 0.82 * innerHeight));
+    if (!full && heads.length === 1) height = Math.min(width, Math.max(380, innerHeight - 270));
     const tokens = Math.max(scene.queries, scene.keys);
     const before = this.grid;
     this.grid = layOut({ heads: heads.length, tokens, width, height });
