@@ -93,7 +93,8 @@ def _products(
 ) -> Float[Tensor, "B H T T"]:
     """Added + scale · q kᵀ, in PyTorch's one call for it."""
     flat: Tensor = torch.baddbmm(added, q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
-    return flat.unflatten(0, q.shape[:2])
+    batch, heads = q.shape[:2]
+    return flat.view(batch, heads, *flat.shape[1:])
 
 
 def _module_answer(

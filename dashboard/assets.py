@@ -1,4 +1,4 @@
-"""What the heatmap component loads in the browser, served by the app itself: nothing comes from a CDN.
+"""What the browser loads besides Streamlit, served by the app itself: nothing comes from a CDN.
 
 Plotly's own JavaScript is taken from the installed `plotly` package. The release is in the path,
 so a browser may keep the files for good and never mixes two releases.
@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 _STATIC: Final = Path(__file__).parent / "heatmap" / "static"
 _PLOTLY: Final = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-_TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def url(name: str) -> str:

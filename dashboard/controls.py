@@ -118,7 +118,7 @@ def _scene(asked_by_link: dict[str, str]) -> None:
     )  # fmt: skip
     _seed()
     st.toggle(
-        "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before it.",
+        "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before.",
         on_change=_rerun(PICTURE, VERDICT),
     )  # fmt: skip
     st.selectbox(
@@ -130,12 +130,12 @@ def _scene(asked_by_link: dict[str, str]) -> None:
 def _picture() -> None:
     st.segmented_control(
         "Colour of a weight", list(CURVES), default="root", required=True, format_func=CURVES.__getitem__,
-        key="curve", bind=_URL, help="√ shows small weights that a linear scale leaves dark; the colour bar says which.",
+        key="curve", bind=_URL, help="√ shows small weights that a linear scale leaves dark.",
         on_change=_rerun(PICTURE),
     )  # fmt: skip
     st.segmented_control(
         "Colour scale", list(SCALES), default="common", required=True, format_func=SCALES.__getitem__,
-        key="scale", bind=_URL, help="One scale from 0 to 1 for all heads, or for each head from 0 to its own largest weight.",
+        key="scale", bind=_URL, help="From 0 to 1 for all heads, or to each head's own largest weight.",
         on_change=_rerun(PICTURE),
     )  # fmt: skip
 

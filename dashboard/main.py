@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from dashboard import controls, style
+from dashboard import assets, controls, style
 
-st.set_page_config(page_title="Attention Lab", page_icon=style.icon(), layout="wide")
+st.set_page_config(page_title="Attention Lab", page_icon=assets.url("icon.svg"), layout="wide")
 style.apply()
 
 page = st.navigation(

@@ -13,7 +13,7 @@ from dashboard.tables import Mark, Table
 
 CHECKING: Final = "These numbers are being checked against PyTorch's."
 _PAUSE: Final = 0.04  # seconds
-_JUDGED: Final = "_judged"  # the scene whose verdict stands in the line
+_JUDGED: Final = "_judged"  # the last scene that was judged, and the line about it
 
 
 def pause() -> None:
@@ -28,16 +28,15 @@ class Line:
         self._place = st.container(key="verdict").empty()
 
     def begin(self, config: AttentionConfig) -> None:
-        """A picture is about to be drawn: unless its verdict stands already, say that it is on the way."""
-        if st.session_state.get(_JUDGED) != config:
-            st.session_state[_JUDGED] = None
-            self._place.markdown(f":gray-badge[:material/hourglass: checking] {CHECKING}")
+        """A picture is about to be drawn: unless its verdict is known already, say that it is on the way."""
+        judged, text = st.session_state.get(_JUDGED, (None, ""))
+        self._place.markdown(text if judged == config else f":gray-badge[:material/hourglass: checking] {CHECKING}")
 
     def end(self, config: AttentionConfig, verdict: Verdict) -> None:
         """All steps equal, or the first that differs; in float64, and in the dtype on screen."""
-        badge, text = _headline(verdict)
-        self._place.markdown(f"{badge} {text}")
-        st.session_state[_JUDGED] = config
+        text = " ".join(_headline(verdict))
+        self._place.markdown(text)
+        st.session_state[_JUDGED] = config, text
 
 
 def table(verdict: Verdict, dtype: str) -> None:

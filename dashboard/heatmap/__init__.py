@@ -25,7 +25,10 @@ COLOUR_SCALE: Final = "Viridis"
 
 _HTML: Final = """
 <div class="heads">
-  <div class="bar"><button type="button" class="all" hidden></button><span class="readout" aria-live="polite"></span></div>
+  <div class="bar">
+    <button type="button" class="all" hidden></button>
+    <span class="readout" aria-live="polite"></span>
+  </div>
   <div class="stage" tabindex="0" role="group">
     <canvas class="pixels"></canvas>
     <div class="plot"></div>

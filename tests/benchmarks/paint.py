@@ -36,7 +36,8 @@ APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 CLOCK = """
 () => {
   window.clock = {};
-  document.addEventListener("keydown", (event) => { if (event.isTrusted) window.clock = { start: event.timeStamp }; }, true);
+  const press = (event) => { if (event.isTrusted) window.clock = { start: event.timeStamp }; };
+  document.addEventListener("keydown", press, true);
   const frames = (done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())));
   const note = (name) => frames((now) => { window.clock[name] ??= now - window.clock.start; });
   const drawn = document.querySelector("[data-scene]");

@@ -98,6 +98,7 @@ class View {
       this.bound = true;
       plot.on("plotly_relayout", () => this.moved());
       plot.on("plotly_relayouting", () => this.paint());
+      plot.on("plotly_doubleclick", () => this.reset());
     }
     this.drawTitles();
     this.refreshTicks();
@@ -109,14 +110,21 @@ class View {
   }
 
   modebar() {
-    const { camera, autoscale } = Plotly.Icons;
+    const { camera, autoscale, home } = Plotly.Icons;
     return {
       modeBarButtons: [
         [{ name: "png", title: "Download as PNG", icon: camera, click: () => exportPng(this) }],
-        ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"],
+        ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d"],
+        // Plotly's own would go back to the view that the last layout began with, which may be a zoom
+        [{ name: "reset", title: "Whole picture", icon: home, click: () => this.reset() }],
         [{ name: "full", title: "Full screen", icon: autoscale, click: () => this.toggleFullscreen() }],
       ],
     };
+  }
+
+  reset() {
+    const { x, y } = this.fullView();
+    Plotly.relayout(this.parts.plot, { "xaxis.range": x, "yaxis.range": y });
   }
 
   toggleFullscreen() {
@@ -212,15 +220,18 @@ class View {
     all.textContent = `← all ${this.scene.heads} heads`;
   }
 
+  // Above its tile; inside it where a zoom leaves no room above.
   placeTitles() {
     const painter = this.painter(this.parts.pixels, devicePixelRatio || 1);
     const { clip } = painter;
     [...this.parts.titles.children].forEach((button, place) => {
       const box = painter.tileBox(place);
       const left = Math.max(box.left, clip.left);
-      const shown = box.top > clip.top && box.top <= clip.top + clip.height && box.left + box.width > left + 30 && left < clip.left + clip.width;
-      button.hidden = !shown;
-      if (shown) button.style.transform = `translate(${left}px, ${box.top - 21}px)`;
+      const top = Math.max(box.top - 21, clip.top);
+      const room = Math.min(box.left + box.width, clip.left + clip.width) - left;
+      button.hidden = room < 52 || box.top + box.height < top + 21 || box.top - 21 > clip.top + clip.height - 21;
+      button.classList.toggle("inside", top > box.top - 20);
+      button.style.transform = `translate(${left}px, ${top}px)`;
     });
   }
 

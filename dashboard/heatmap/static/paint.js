@@ -63,6 +63,11 @@ export class Painter {
     return box.left < left + width && box.left + box.width > left && box.top < top + height && box.top + box.height > top;
   }
 
+  isWhole(box) {
+    const { left, top, width, height } = this.clip;
+    return box.left >= left && box.left + box.width <= left + width && box.top >= top && box.top + box.height <= top + height;
+  }
+
   paint(scene, heads, raster, palette, theme) {
     const { context, clip } = this;
     context.save();
@@ -122,10 +127,14 @@ export class Painter {
         const cell = { head, query, key };
         const x = box.left + (key + 0.5) * width;
         const y = box.top + (query + 0.5) * height;
-        if (!this.isVisible({ left: x, top: y, width: 0, height: 0 }) || scene.isMasked(cell)) continue;
+        if (!this.isVisible({ left: x, top: y, width: 1, height: 1 }) || scene.isMasked(cell)) continue;
         const weight = scene.weight(cell);
+        const text = printed(weight, decimals);
+        // half a number would be a wrong one
+        const [w, h] = [context.measureText(text).width, font];
+        if (!this.isWhole({ left: x - w / 2, top: y - h / 2, width: w, height: h })) continue;
         context.fillStyle = palette.isLight(weight, scene.curve, top) ? "#111" : "#fff";
-        context.fillText(printed(weight, decimals), x, y + font * 0.06);
+        context.fillText(text, x, y + font * 0.06);
       }
   }
 
@@ -146,7 +155,7 @@ export class Painter {
   // Light on dark, so that it is seen on every colour of the scale.
   frame(left, top, width, height, line) {
     const { context } = this;
-    context.strokeStyle = "rgba(0, 0, 0, 0.85)";
+    context.strokeStyle = "rgba(0, 0, 0, 0.7)";
     context.lineWidth = line + 2;
     context.strokeRect(left, top, width, height);
     context.strokeStyle = "#fff";

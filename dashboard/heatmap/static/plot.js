@@ -45,7 +45,7 @@ export function figure(view, margin, range) {
       yaxis: axis("query (attends)", "y", grid.height, full.y),
       modebar: { bgcolor: "rgba(0, 0, 0, 0)", color: theme.text, activecolor: theme.text, orientation: "h" },
     },
-    config: { displaylogo: false, displayModeBar: true, doubleClick: "reset", responsive: false },
+    config: { displaylogo: false, displayModeBar: true, doubleClick: false, showTips: false, responsive: false },
   };
 }
 
