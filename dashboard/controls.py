@@ -24,7 +24,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard.heatmap import Cell, Look
+from dashboard.heatmap import Cell, Curve, Look, Scale
 
 # many divisors each, and close enough together that a step is a step
 EMBED_DIMS: Final = (
@@ -34,14 +34,16 @@ EMBED_DIMS: Final = (
 SEEDS_ON_SLIDER: Final = 99
 DEFAULT: Final = AttentionConfig()
 DEFAULT_PIN: Final = Cell(head=0, query=9, key=4)
-SCALES: Final = {"common": "Shared", "head": "Per head"}
-CURVES: Final = {"linear": "Linear", "root": "√", "log": "Log"}
+# a segmented control writes its labels to the URL, so these are both
+SCALES: Final[tuple[Scale, ...]] = ("shared", "per-head")
+CURVES: Final[tuple[Curve, ...]] = ("linear", "sqrt", "log")
 
 # the fragments that every page has, in the order in which they run
 PICTURE: Final = "picture"
 VERDICT: Final = "verdict"
 
 _URL: Final = "query-params"
+_LONGEST: Final = 12  # characters: nothing longer names a cell or a head
 _HEADS: Final = "_heads"
 _SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
@@ -94,18 +96,17 @@ def draw_tolerance() -> None:
 
 
 def keep_pin(key: str) -> None:
-    """Write the cell that was clicked in the picture `key` to the URL."""
-    pin = st.session_state[key].get("pin")
-    st.query_params["pin"] = f"{pin['head']}-{pin['query']}-{pin['key']}" if pin else "none"
+    """Write the cell that was clicked in the picture `key` to the URL: "head-query-key", or "none"."""
+    st.query_params["pin"] = str(st.session_state[key]["pin"])[:_LONGEST]
 
 
 def keep_enlarged(key: str) -> None:
-    """Write the head that was enlarged in the picture `key` to the URL."""
-    head = st.session_state[key].get("enlarged")
-    if head is None:
+    """Write the head that was enlarged in the picture `key` to the URL, or take it out."""
+    head = str(st.session_state[key]["enlarged"])
+    if head == "all":
         st.query_params.pop("head", None)
     else:
-        st.query_params["head"] = str(head)
+        st.query_params["head"] = head[:_LONGEST]
 
 
 def _scene(asked_by_link: dict[str, str]) -> None:
@@ -129,12 +130,12 @@ def _scene(asked_by_link: dict[str, str]) -> None:
 
 def _picture() -> None:
     st.segmented_control(
-        "Colour of a weight", list(CURVES), default="root", required=True, format_func=CURVES.__getitem__,
-        key="curve", bind=_URL, help="√ shows small weights that a linear scale leaves dark.",
+        "Colour of a weight", CURVES, default="sqrt", required=True,
+        key="curve", bind=_URL, help="sqrt shows small weights that a linear scale leaves dark.",
         on_change=_rerun(PICTURE),
     )  # fmt: skip
     st.segmented_control(
-        "Colour scale", list(SCALES), default="common", required=True, format_func=SCALES.__getitem__,
+        "Colour scale", SCALES, default="shared", required=True,
         key="scale", bind=_URL, help="From 0 to 1 for all heads, or to each head's own largest weight.",
         on_change=_rerun(PICTURE),
     )  # fmt: skip

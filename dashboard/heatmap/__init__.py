@@ -17,8 +17,8 @@ from plotly.colors import get_colorscale
 
 from dashboard import assets
 
-Scale = Literal["common", "head"]
-Curve = Literal["linear", "root", "log"]
+Scale = Literal["shared", "per-head"]
+Curve = Literal["linear", "sqrt", "log"]
 
 # perceptually even, rising in lightness, and told apart with every common colour blindness
 COLOUR_SCALE: Final = "Viridis"
@@ -72,12 +72,12 @@ class Cell:
 class Look:
     """How the picture is drawn: nothing here changes a number.
 
-    `scale` is "common" (0 to 1 for every head) or "head" (0 to the head's own largest weight);
+    `scale` is "shared" (0 to 1 for every head) or "per-head" (0 to the head's own largest weight);
     `curve` is how colour grows with the weight.
     """
 
-    scale: Scale = "common"
-    curve: Curve = "root"
+    scale: Scale = "shared"
+    curve: Curve = "sqrt"
     enlarged: int | None = None
     pin: Cell | None = None
 

@@ -108,10 +108,10 @@ def lanes() -> Iterator[list[Lane]]:
             page.evaluate(CLOCK)
             return Lane(name, page, config is not None)
 
-        opened = [lane("empty page", f"{floor}/?num_heads=0", None)]
+        opened = [lane("empty page", f"{floor.address}/?num_heads=0", None)]
         for name, (config, _) in SIZES.items():
-            opened.append(lane(f"{name}, floor", f"{floor}/?{_query(config)}", None))
-            opened.append(lane(name, f"{app}/?{_query(config)}", config))
+            opened.append(lane(f"{name}, floor", f"{floor.address}/?{_query(config)}", None))
+            opened.append(lane(name, f"{app.address}/?{_query(config)}", config))
         yield opened
 
 

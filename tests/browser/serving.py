@@ -5,10 +5,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Browser, Playwright
@@ -23,18 +25,29 @@ QUIET = [
 ]
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running server: where it listens, and the file that it logs to."""
+
+    address: str
+    log: Path
+
+
 @contextmanager
-def serve(script: Path, *options: str) -> Iterator[str]:
-    """Run a script with `streamlit run` on a free port; yields its address."""
+def serve(script: Path, *options: str) -> Iterator[Server]:
+    """Run a script with `streamlit run` on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *options]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with (
+        tempfile.NamedTemporaryFile(suffix=".log") as log,
+        subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT) as process,
+    ):
         try:
             address = f"http://127.0.0.1:{port}"
             _wait_for(f"{address}/_stcore/health", process)
-            yield address
+            yield Server(address, Path(log.name))
         finally:
             process.terminate()
 

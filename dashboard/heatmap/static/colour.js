@@ -6,7 +6,7 @@ export const LOG_FLOOR = 1e-4;
 
 export const CURVES = {
   linear: { place: (w) => w, ticks: [0, 0.2, 0.4, 0.6, 0.8, 1] },
-  root: { place: Math.sqrt, ticks: [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1] },
+  sqrt: { place: Math.sqrt, ticks: [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1] },
   log: { place: (w) => (w > LOG_FLOOR ? 1 - Math.log10(w) / Math.log10(LOG_FLOOR) : 0), ticks: [1e-4, 1e-3, 0.01, 0.1, 1] },
 };
 

@@ -242,7 +242,7 @@ class View {
     this.hovered = null;
     this.layOut();
     this.describe();
-    this.setStateValue("enlarged", head);
+    this.setStateValue("enlarged", head === null ? "all" : String(head));
   }
 
   listen() {
@@ -321,7 +321,7 @@ class View {
     this.pin = same ? null : cell;
     this.mark();
     this.describe();
-    this.setStateValue("pin", this.pin);
+    this.setStateValue("pin", this.pin ? `${cell.head}-${cell.query}-${cell.key}` : "none");
   }
 
   key(event) {

@@ -52,10 +52,10 @@ export function figure(view, margin, range) {
 // A heatmap trace that lies outside the axes and lends its colour bar.
 function colourBar(scene, theme, narrow) {
   const { place, ticks } = CURVES[scene.curve];
-  const perHead = scene.scale === "head";
+  const perHead = scene.scale === "per-head";
   const text = ticks.map((tick) => (perHead ? `${+(100 * tick).toPrecision(3)} %` : String(tick)));
   const name = perHead ? "of the head's largest" : "weight";
-  const title = { linear: name, root: `${name}, √ scale`, log: `${name}, log scale` }[scene.curve];
+  const title = { linear: name, sqrt: `${name}, √ scale`, log: `${name}, log scale` }[scene.curve];
   const along = narrow
     ? { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", len: 1, thickness: 10 }
     : { orientation: "v", x: 1, xanchor: "left", xpad: 10, y: 1, yanchor: "top", len: 1, ypad: 26, thickness: 14 };

@@ -63,7 +63,7 @@ export class Scene {
 
   // The weight at the upper end of a head's colour scale.
   top(head) {
-    if (this.scale !== "head") return 1;
+    if (this.scale !== "per-head") return 1;
     let largest = 0;
     for (let i = head * this.stride; i < (head + 1) * this.stride; i++) if (this.values[i] > largest) largest = this.values[i];
     return largest || 1;

@@ -1,0 +1,19 @@
+"""Shapes in signatures are checked while these tests run, and Hypothesis tries the same examples each time."""
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Only the modules whose signatures carry shapes: elsewhere the library's own refusals are what the tests ask for,
+# and a checker would raise before them. `test_package.py` sees to it that the list is complete.
+SHAPED = (
+    "attention.masks",
+    "attention.multi_head",
+    "attention.reference",
+    "attention.sample",
+    "attention.scaled_dot_product",
+)
+
+install_import_hook(list(SHAPED), "beartype.beartype")
+
+settings.register_profile("attention", derandomize=True, database=None, deadline=None, max_examples=60)
+settings.load_profile("attention")

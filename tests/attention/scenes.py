@@ -1,0 +1,75 @@
+"""Tensors and modules for the tests, made without the library's own sampling and reference."""
+
+from dataclasses import fields
+
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from attention.multi_head import AttentionTrace, attend
+from attention.sample import AttentionParameters
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Standard normal numbers from a generator of their own."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def coin(seed: int, *shape: int) -> Tensor:
+    """A mask of random True and False."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < 0.6
+
+
+def random_parameters(seed: int, embed_dim: int, dtype: torch.dtype = torch.float64) -> AttentionParameters:
+    """Weights of deviation 1/√E and biases of deviation 1: a dropped bias is not to be missed."""
+    drawn = {}
+    for place, field in enumerate(fields(AttentionParameters)):
+        shape = (embed_dim, embed_dim) if field.name.startswith("w") else (embed_dim,)
+        drawn[field.name] = normal(100 * seed + place, *shape, dtype=dtype) / embed_dim ** (0.5 * (len(shape) - 1))
+    return AttentionParameters(**drawn)
+
+
+def torch_module(parameters: AttentionParameters, num_heads: int) -> nn.MultiheadAttention:
+    """PyTorch's module on these numbers, made the ordinary way; it is in training mode, where gradients flow."""
+    p = parameters
+    module = nn.MultiheadAttention(p.w_q.shape[0], num_heads, batch_first=True, dtype=p.w_q.dtype)
+    module.load_state_dict(
+        {
+            "in_proj_weight": torch.cat([p.w_q, p.w_k, p.w_v]).detach(),
+            "in_proj_bias": torch.cat([p.b_q, p.b_k, p.b_v]).detach(),
+            "out_proj.weight": p.w_o.detach(),
+            "out_proj.bias": p.b_o.detach(),
+        }
+    )
+    return module
+
+
+def module_answer(module: nn.MultiheadAttention, tokens: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights of every head, and the output; True = blocked is what this module means."""
+    batch, num_tokens, _ = tokens.shape
+    per_head = allowed.expand(batch, module.num_heads, num_tokens, num_tokens).reshape(-1, num_tokens, num_tokens)
+    output, weights = module(tokens, tokens, tokens, attn_mask=~per_head, average_attn_weights=False)
+    return weights, output
+
+
+def assert_same(actual: AttentionTrace, expected: AttentionTrace, rtol: float = 1e-7, atol: float = 1e-9) -> None:
+    """Every step of the one is close to that of the other; exactly equal with both tolerances 0."""
+    for field in fields(AttentionTrace):
+        ours, theirs = getattr(actual, field.name), getattr(expected, field.name)
+        assert_close(ours, theirs, rtol=rtol, atol=atol, msg=lambda text, step=field.name: f"{step}: {text}")
+
+
+def hard_scene() -> tuple[Tensor, AttentionParameters, int, Tensor]:
+    """Tokens, parameters, heads and mask with a different prime for every size and a mask for each sequence."""
+    batch, num_heads, num_tokens, head_dim = 2, 3, 7, 5
+    lower = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
+    allowed = torch.stack([lower, lower | coin(3, num_tokens, num_tokens)])[:, None]
+    embed_dim = num_heads * head_dim
+    return 2 * normal(1, batch, num_tokens, embed_dim), random_parameters(2, embed_dim), num_heads, allowed
+
+
+def hard_trace() -> AttentionTrace:
+    """The hard scene, attended to."""
+    return attend(*hard_scene())

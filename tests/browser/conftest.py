@@ -1,0 +1,62 @@
+"""One server and one browser for all browser tests; every page is watched for errors and foreign requests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.serving import Server, chromium, serve
+
+APP = Path(__file__).parents[2] / "dashboard" / "app.py"
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with serve(APP) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright, chromium(playwright) as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(server: Server, browser: Browser) -> Iterator[OpenPage]:
+    """Opens `/` with a query in a session of its own, once the picture is drawn and judged."""
+    contexts = []
+    trouble: list[str] = []
+
+    def open_(query: str = "", **options: Any) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("requestfailed", lambda request: trouble.append(f"failed: {request.url}"))
+        page.on("request", lambda request: _is_local(request.url) or trouble.append(f"foreign: {request.url}"))
+        page.goto(f"{server.address}/?{query}")
+        judged(page)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not trouble, trouble
+
+
+def judged(page: Page) -> None:
+    """Wait until the picture is drawn and its verdict stands."""
+    page.locator(".heads[data-scene]").wait_for(timeout=60_000)
+    page.locator(".st-key-verdict").get_by_text("checking").wait_for(state="detached", timeout=60_000)
+    page.locator(".st-key-verdict strong").wait_for(timeout=60_000)
+
+
+def _is_local(url: str) -> bool:
+    return urlsplit(url).hostname == "127.0.0.1" or urlsplit(url).scheme in ("data", "blob")

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs what the tests need, a browser too, and runs every check: format, lint, types, tests.
+# The same for a person and for CI. Uses the active virtual environment, or makes .venv.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ -z "${VIRTUAL_ENV:-}" ]; then
+  [ -d .venv ] || python3 -m venv .venv
+  . .venv/bin/activate
+fi
+python -m pip install --quiet --requirement requirements.txt --requirement tests/requirements.txt
+
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && [ -z "${CHROMIUM:-}" ]; then
+  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    apt-get update --quiet=2
+    DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes chromium >/dev/null
+  else
+    python -m playwright install chromium
+  fi
+fi
+
+ruff format --check .
+ruff check .
+mypy
+python -m pytest "$@"
