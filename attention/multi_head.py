@@ -5,6 +5,7 @@ Source: "Attention Is All You Need" (Vaswani et al., 2017), section 3.2.2.
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -36,7 +37,7 @@ def attend(
     tokens: Float[Tensor, "B T E"],
     parameters: AttentionParameters,
     num_heads: int,
-    allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"],
+    allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
 ) -> AttentionTrace:
     """Self-attention with `num_heads` heads, keeping each step.
 
@@ -44,7 +45,7 @@ def attend(
         tokens: embeddings; a single sequence (T, E) must be given as (1, T, E).
         parameters: projections in and out, in the dtype of the tokens.
         num_heads: must divide E.
-        allowed: True where a query (row) may attend to a key (column).
+        allowed: True where a query (row) may attend to a key (column); None where each may to all.
 
     Raises:
         ValueError: E does not divide by `num_heads`; the message carries both.
@@ -64,8 +65,12 @@ def attend(
 def project(
     x: Float[Tensor, "B T in"], weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"]
 ) -> Float[Tensor, "B T out"]:
-    """X Wᵀ + b. The weight is stored (out, in), so it is turned before it multiplies."""
-    return x @ weight.mT + bias
+    """The projection x Wᵀ + b. The weight is stored (out, in), so it is turned before it multiplies.
+
+    In one call, so that half precision rounds once and not twice.
+    """
+    batch, num_tokens, width = x.shape
+    return torch.addmm(bias, x.reshape(batch * num_tokens, width), weight.mT).view(batch, num_tokens, -1)
 
 
 def split_heads(x: Float[Tensor, "B T E"], num_heads: int) -> Float[Tensor, "B H T D"]:
@@ -84,7 +89,6 @@ def attend_as_configured(config: AttentionConfig) -> AttentionTrace:
     return attend(sample.draw_tokens(config), sample.draw_parameters(config), config.num_heads, allowed_by(config))
 
 
-def allowed_by(config: AttentionConfig) -> Bool[Tensor, "T T"]:
-    """The mask of a config."""
-    rule = masks.causal if config.causal else masks.full
-    return rule(config.num_tokens)
+def allowed_by(config: AttentionConfig) -> Bool[Tensor, "T T"] | None:
+    """The mask of a config: causal, or none."""
+    return masks.causal(config.num_tokens) if config.causal else None

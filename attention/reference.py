@@ -30,7 +30,7 @@ def attend(
     tokens: Float[Tensor, "B T E"],
     parameters: AttentionParameters,
     num_heads: int,
-    allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"],
+    allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
 ) -> AttentionTrace:
     """The steps of `multi_head.attend`, each by the PyTorch call that stands for it.
 
@@ -43,6 +43,8 @@ def attend(
     | merged | that context, head after head, by `torch.cat` |
     """
     batch, num_tokens, embed_dim = tokens.shape
+    if allowed is None:
+        allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
     module = as_module(parameters, num_heads)
     packed = F.linear(tokens, module.in_proj_weight, module.in_proj_bias)
     q, k, v = packed.unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)  # (3, B, H, T, D)

@@ -25,7 +25,7 @@ def scaled_dot_product(
     q: Float[Tensor, "B H T D"],
     k: Float[Tensor, "B H S D"],
     v: Float[Tensor, "B H S V"],
-    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"],
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"] | None = None,
 ) -> ScaledDotProduct:
     """Attend from every query to the keys it may see, keeping each step.
 
@@ -33,8 +33,8 @@ def scaled_dot_product(
         q: queries, T positions of width D.
         k: keys, S positions of the same width.
         v: values, one for each key, of any width V.
-        allowed: True where a query may attend to a key. A row with no True gives zeros, as in
-            `F.scaled_dot_product_attention`.
+        allowed: True where a query may attend to a key; None where every query sees every key. A
+            row with no True gives zeros, as in `F.scaled_dot_product_attention`.
 
     Returns:
         scores, scaled, masked, weights and context.
@@ -42,7 +42,7 @@ def scaled_dot_product(
     scores = q @ k.mT  # (B, H, T, S)
     scaled = scores / math.sqrt(q.shape[-1])  # a sum of D unit-variance products has variance D; back to 1
     # -inf and no large number: it is right in every dtype and at every size of the scores
-    masked = torch.where(allowed, scaled, -math.inf)
+    masked = scaled if allowed is None else torch.where(allowed, scaled, -math.inf)
     weights = softmax_over_allowed(masked, allowed)
     context = weights @ v  # (B, H, T, V)
     return ScaledDotProduct(scores, scaled, masked, weights, context)
@@ -58,12 +58,12 @@ def softmax(x: Float[Tensor, "... S"]) -> Float[Tensor, "... S"]:
         >>> softmax(torch.tensor([1000.0, 1001.0]))
         tensor([0.2689, 0.7311])
     """
-    exponentials = torch.exp(x - x.amax(dim=-1, keepdim=True))
+    exponentials = (x - x.amax(dim=-1, keepdim=True)).exp_()  # in place of the difference, which nobody needs
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 def softmax_over_allowed(
-    masked: Float[Tensor, "B H T S"], allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"]
+    masked: Float[Tensor, "B H T S"], allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"] | None
 ) -> Float[Tensor, "B H T S"]:
     """Softmax in which a row that may attend to nothing is zeros.
 
@@ -72,6 +72,8 @@ def softmax_over_allowed(
     """
     if masked.shape[-1] == 0:  # no key at all: nothing to take a maximum of
         return masked
+    if allowed is None:
+        return softmax(masked)
     has_key = allowed.any(dim=-1, keepdim=True)  # (..., T, 1)
     if has_key.all():
         return softmax(masked)

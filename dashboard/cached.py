@@ -6,6 +6,7 @@ cache is bounded in entries and in bytes.
 
 from collections.abc import Callable
 
+import numpy as np
 import streamlit as st
 import torch
 
@@ -28,7 +29,9 @@ def trace_of(config: AttentionConfig) -> AttentionTrace:
 def picture(config: AttentionConfig, _trace: Trace) -> heatmap.Picture:
     """The weights of every head, packed for the browser."""
     weights = _trace().weights[0].float().numpy()
-    return heatmap.picture(weights, allowed_by(config).numpy(), identity(config))
+    allowed = allowed_by(config)
+    mask = np.ones(weights.shape[1:], dtype=bool) if allowed is None else allowed.numpy()
+    return heatmap.picture(weights, mask, identity(config))
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)

@@ -1,6 +1,7 @@
 """Tensors and modules for the tests, made without the library's own sampling and reference."""
 
 from dataclasses import fields
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -57,8 +58,8 @@ def module_answer(module: nn.MultiheadAttention, tokens: Tensor, allowed: Tensor
 def assert_same(actual: AttentionTrace, expected: AttentionTrace, rtol: float = 1e-7, atol: float = 1e-9) -> None:
     """Every step of the one is close to that of the other; exactly equal with both tolerances 0."""
     for field in fields(AttentionTrace):
-        ours, theirs = getattr(actual, field.name), getattr(expected, field.name)
-        assert_close(ours, theirs, rtol=rtol, atol=atol, msg=lambda text, step=field.name: f"{step}: {text}")
+        say = partial("{}: {}".format, field.name)  # which step it was, before what was wrong
+        assert_close(getattr(actual, field.name), getattr(expected, field.name), rtol=rtol, atol=atol, msg=say)
 
 
 def hard_scene() -> tuple[Tensor, AttentionParameters, int, Tensor]:

@@ -83,7 +83,7 @@ def test_equal_configs_are_one_key_and_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         one.seed = 1  # type: ignore[misc]
     with pytest.raises(TypeError):
-        AttentionConfig(768, 12)  # type: ignore[misc]  # sizes in a row could be swapped unseen
+        AttentionConfig(768, 12)  # type: ignore[call-arg]  # sizes in a row could be swapped unseen
 
 
 def test_dtype_names_are_pytorchs() -> None:

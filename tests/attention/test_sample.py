@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from attention import reference, verify
+from attention import reference
 from attention.config import MAX_SEED, MAX_TOKENS, AttentionConfig, head_counts
 from attention.sample import AttentionParameters, draw_parameters, draw_tokens
+from attention.verify import probe, verify
 
 SMALL = AttentionConfig(embed_dim=12, num_heads=3, num_tokens=5, seed=0)
 
@@ -50,8 +51,8 @@ def test_global_random_state_is_neither_read_nor_changed() -> None:
     before = torch.get_rng_state()
     first = tensors(SMALL)
     reference.as_module(draw_parameters(SMALL), SMALL.num_heads)
-    verify.verify(SMALL)
-    verify.probe.__wrapped__()  # the scene itself, not the copy that may have been kept
+    verify(SMALL)
+    probe.__wrapped__()  # the scene itself, not the copy that may have been kept
     assert torch.equal(torch.get_rng_state(), before)
 
     torch.manual_seed(12345)
@@ -109,7 +110,7 @@ def test_a_default_dtype_set_elsewhere_changes_nothing() -> None:
     torch.set_default_dtype(torch.float64)
     try:
         assert_same_bits(tensors(SMALL), expected)
-        assert verify.verify(SMALL).equal
+        assert verify(SMALL).equal
     finally:
         torch.set_default_dtype(torch.float32)
 

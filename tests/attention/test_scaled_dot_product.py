@@ -1,7 +1,6 @@
 """The equation: by hand, against `F.scaled_dot_product_attention`, and what holds for any numbers."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -185,7 +184,7 @@ def test_zeros_for_masked_scores_and_a_late_mask_are_something_else() -> None:
 
 
 def test_mask_before_or_after_scaling_is_the_same_to_the_last_bit() -> None:
-    # M20: -inf / c = -inf
+    # M20: minus infinity stays what it is when divided
     for dtype in DTYPES:
         q, k, v = (x.to(dtype) for x in draw(10, 2, 3, 4, 4, 5, 7))
         steps = scaled_dot_product(q, k, v, masks.causal(4))
@@ -242,13 +241,13 @@ def test_no_tokens_and_no_keys(t: int, s: int) -> None:
 
 @pytest.mark.parametrize("empty_row", [False, True])
 def test_gradients_are_those_of_pytorch(empty_row: bool) -> None:
-    leaves = [x.requires_grad_() for x in draw(14, 2, 3, 5, 7, 11, 13)]
+    q, k, v = leaves = [x.requires_grad_() for x in draw(14, 2, 3, 5, 7, 11, 13)]
     allowed = coin(15, 2, 1, 5, 7)
     allowed[..., 0] = True
     allowed[:, :, 2] &= not empty_row
     cotangent = normal(16, 2, 3, 5, 13)
-    ours = torch.autograd.grad(scaled_dot_product(*as_three(leaves), allowed).context, leaves, cotangent)
-    theirs = torch.autograd.grad(F.scaled_dot_product_attention(*leaves, attn_mask=allowed), leaves, cotangent)
+    ours = torch.autograd.grad(scaled_dot_product(q, k, v, allowed).context, leaves, cotangent)
+    theirs = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, attn_mask=allowed), leaves, cotangent)
     for one, other in zip(ours, theirs, strict=True):
         assert_close(one, other, rtol=1e-9, atol=1e-12)
 
@@ -266,16 +265,11 @@ def test_gradients_by_finite_differences() -> None:
 
 def test_an_empty_row_does_not_poison_gradients() -> None:
     # M04: the loss leaves row 2 out, but 0 · NaN would still reach every weight
-    leaves = [x.requires_grad_() for x in draw(18, 2, 3, 4, 4, 5, 7)]
+    q, k, v = leaves = [x.requires_grad_() for x in draw(18, 2, 3, 4, 4, 5, 7)]
     allowed = masks.causal(4)
     allowed[2] = False
-    context = scaled_dot_product(*as_three(leaves), allowed).context
+    context = scaled_dot_product(q, k, v, allowed).context
     for loss in (context[:, :, [0, 1, 3]].square().sum(), context.square().sum()):
         for gradient in torch.autograd.grad(loss, leaves, retain_graph=True):
             assert gradient.isfinite().all()
             assert gradient.ne(0).any()
-
-
-def as_three(leaves: list[Tensor]) -> tuple[Any, Any, Any]:
-    q, k, v = leaves
-    return q, k, v

@@ -1,6 +1,6 @@
 """From a key press on the seed slider to the new picture, in headless Chromium, beside a floor page.
 
-    python tests/benchmarks/paint.py [changes]
+    python -m tests.benchmarks.paint [changes]
 
 Every change is a new seed, so nothing comes from a cache. The clock starts at the trusted key press
 and stops at the second animation frame after the picture says that it is drawn. The floor of a size is

@@ -1,6 +1,10 @@
 """What every test of the dashboard wants."""
 
+from collections.abc import Iterator
+from functools import cache
+
 import pytest
+from streamlit.components.v2 import manifest_scanner
 
 from dashboard import verdict_panel
 
@@ -9,3 +13,11 @@ from dashboard import verdict_panel
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The verdict waits for a reader who goes straight on; no reader is here."""
     monkeypatch.setattr(verdict_panel, "pause", lambda: None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_scan() -> Iterator[None]:
+    """Every AppTest reads all installed packages in search of components: most of its time. Once is enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield

@@ -119,7 +119,7 @@ class Reader:
         return self._send(widget._widget_state)
 
     def click(self, **state: object) -> "Reader":
-        """What the picture reports of a click: `pin` (a dict, or None) or `enlarged` (a head, or None)."""
+        """What the picture reports of a click: `pin` ("head-query-key", or "none") or `enlarged` (a head, or "all")."""
         return self._send(WidgetState(id=self.identity, json_value=json.dumps(state)))
 
     def open_code(self) -> "Reader":
