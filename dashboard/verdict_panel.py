@@ -67,13 +67,15 @@ def table(verdict: Verdict, dtype: str) -> None:
     ]
     caption = "Each step of ours against PyTorch's: |ours − x| ≤ atol + rtol·|x|, where x is PyTorch's number"
     st.html(tables.html(Table(caption, head, rows, groups), kind="steps"))
-    for report, name in (
-        (verdict.maths, "The maths"),
-        (verdict.arithmetic, "The arithmetic"),
-        (verdict.probe, "The probe"),
-    ):
+    for name, report in (("maths", verdict.maths), ("arithmetic", verdict.arithmetic), ("probe", verdict.probe)):
         if first := report.first_difference:
-            st.markdown(f"**{name}**, first at `{first.step}`: {first.reason}.")
+            st.markdown(f"**The {name}**, first at `{first.step}`: {first.reason}.")
+    if verdict.maths.equal and (first := verdict.arithmetic.first_difference):
+        off = next(distance for distance in verdict.distances if distance.step == first.step)
+        st.markdown(
+            f"Why, if the maths is equal? Rounding: at `{first.step}`, ours is up to {_number(off.ours)} off the float64 "
+            f"answer, PyTorch's up to {_number(off.pytorch)}."
+        )
 
 
 def _headline(verdict: Verdict) -> tuple[str, str]:
@@ -113,7 +115,9 @@ def _number(value: float) -> str:
 
 
 def _share(check: Check) -> str:
-    return "0" if check.margin == 0 else f"{100 * check.margin:.2g} %"
+    if check.margin == 0:
+        return "0"
+    return f"{100 * check.margin:.2g} %" if check.margin < 1 else f"{check.margin:.3g} ×"
 
 
 def _place(check: Check) -> str:
