@@ -72,10 +72,9 @@ def table(verdict: Verdict, dtype: str) -> None:
             st.markdown(f"**The {name}**, first at `{first.step}`: {first.reason}.")
     if verdict.maths.equal and (first := verdict.arithmetic.first_difference):
         off = next(distance for distance in verdict.distances if distance.step == first.step)
-        st.markdown(
-            f"Why, if the maths is equal? Rounding: at `{first.step}`, ours is up to {_number(off.ours)} off the float64 "
-            f"answer, PyTorch's up to {_number(off.pytorch)}."
-        )
+        ours, pytorch = _number(off.ours), _number(off.pytorch)
+        why = f"at `{first.step}`, ours is up to {ours} off the float64 answer, PyTorch's up to {pytorch}"
+        st.markdown(f"Why, if the maths is equal? Rounding: {why}.")
 
 
 def _headline(verdict: Verdict) -> tuple[str, str]:

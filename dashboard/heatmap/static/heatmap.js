@@ -8,6 +8,8 @@ import { decode } from "./scene.js";
 import { MARGIN, figure, tickUpdate } from "./plot.js";
 import { exportPng } from "./export.js";
 
+const PAGE_COLOURS = ["background", "border", "green-text", "red-text"].map((name) => `--st-${name}-color`);
+
 const views = new WeakMap();
 
 export function draw({ data, parentElement, setStateValue }) {
@@ -67,6 +69,8 @@ class View {
     const theme = { text: value("--st-text-color"), background: value("--st-background-color"), font: value("--st-font") };
     this.themed = this.theme?.text !== theme.text || this.theme?.background !== theme.background;
     if (!this.themed) return;
+    // Streamlit gives its colours to components only; the page's own style sheet wants them too
+    for (const name of PAGE_COLOURS) document.documentElement.style.setProperty(name, value(name));
     const dark = cssToRgb(theme.background)[0] < 128;
     theme.maskedFill = dark ? "#23262f" : "#eceef2";
     theme.maskedLine = dark ? "#474c59" : "#c3c8d2";
