@@ -47,7 +47,7 @@ class AttentionConfig:
         _check_whole("seed", self.seed, 0, MAX_SEED)
         if not isinstance(self.causal, bool):
             raise ValueError(f"causal is {self.causal!r}; it must be True or False.")
-        if self.dtype not in DTYPES:
+        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise ValueError(f"dtype is {self.dtype!r}; it must be one of {', '.join(DTYPES)}.")
         if self.embed_dim % self.num_heads:
             raise ValueError(

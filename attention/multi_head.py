@@ -48,7 +48,8 @@ def attend(
         allowed: True where a query (row) may attend to a key (column); None where each may to all.
 
     Raises:
-        ValueError: E does not divide by `num_heads`; the message carries both.
+        ValueError: E does not divide by `num_heads`, or the mask is of other sizes or not of bool;
+            the message carries the numbers.
     """
     batch, num_tokens, embed_dim = tokens.shape
     if num_heads < 1 or embed_dim % num_heads:
@@ -70,7 +71,7 @@ def project(
     In one call, so that half precision rounds once and not twice.
     """
     batch, num_tokens, width = x.shape
-    return torch.addmm(bias, x.reshape(batch * num_tokens, width), weight.mT).view(batch, num_tokens, -1)
+    return torch.addmm(bias, x.reshape(batch * num_tokens, width), weight.mT).view(batch, num_tokens, len(weight))
 
 
 def split_heads(x: Float[Tensor, "B T E"], num_heads: int) -> Float[Tensor, "B H T D"]:

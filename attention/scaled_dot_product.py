@@ -38,7 +38,11 @@ def scaled_dot_product(
 
     Returns:
         scores, scaled, masked, weights and context.
+
+    Raises:
+        ValueError: the mask is not of bool, or not of T queries by S keys; the message says what it is.
     """
+    check_mask(allowed, q.shape[-2], k.shape[-2])
     scores = q @ k.mT  # (B, H, T, S)
     scaled = scores / math.sqrt(q.shape[-1])  # a sum of D unit-variance products has variance D; back to 1
     # -inf and no large number: it is right in every dtype and at every size of the scores
@@ -46,6 +50,22 @@ def scaled_dot_product(
     weights = softmax_over_allowed(masked, allowed)
     context = weights @ v  # (B, H, T, V)
     return ScaledDotProduct(scores, scaled, masked, weights, context)
+
+
+def check_mask(allowed: Tensor | None, num_queries: int, num_keys: int) -> None:
+    """Refuse a mask that would be taken for another: broadcast from fewer tokens, or made of numbers.
+
+    Raises:
+        ValueError: as said; the message carries the shapes.
+    """
+    if allowed is None:
+        return
+    if allowed.dtype != torch.bool:
+        raise ValueError(f"the mask holds {allowed.dtype}; it must be bool, True where a query may attend.")
+    if allowed.shape[-2:] != (num_queries, num_keys):
+        raise ValueError(
+            f"the mask is {tuple(allowed.shape)}; it must end in ({num_queries}, {num_keys}), queries by keys."
+        )
 
 
 def softmax(x: Float[Tensor, "... S"]) -> Float[Tensor, "... S"]:

@@ -41,19 +41,25 @@ def release() -> str:
 
 
 @cache
-def packed(name: str) -> bytes | None:
-    """A file's content, gzipped once and kept; None where there is no such file."""
-    files = {file.name: file for file in (*_STATIC.iterdir(), _PLOTLY)}
-    if name not in files:
-        return None
-    return gzip.compress(files[name].read_bytes(), mtime=0)
+def packed(name: str) -> bytes:
+    """A file's content, gzipped once and kept.
+
+    Raises:
+        KeyError: there is no such file. It is not kept, or made-up names would fill the memory.
+    """
+    return gzip.compress(_files()[name].read_bytes(), mtime=0)
+
+
+@cache
+def _files() -> dict[str, Path]:
+    return {file.name: file for file in (*_STATIC.iterdir(), _PLOTLY) if file.suffix in _TYPES}
 
 
 async def _serve(request: Request) -> Response:
     name = request.path_params["name"]
-    content = packed(name) if Path(name).suffix in _TYPES else None
-    if content is None:
+    if name not in _files():
         return PlainTextResponse("There is no such file.", status_code=404)
+    content = packed(name)
     this_release = request.path_params["release"] == release()
     headers = {
         "ETag": f'"{release()}"',

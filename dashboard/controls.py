@@ -17,6 +17,7 @@ import streamlit as st
 from attention.compare import Tolerance
 from attention.config import (
     DTYPES,
+    MAX_EMBED_DIM,
     MAX_SEED,
     MAX_TOKENS,
     AttentionConfig,
@@ -47,6 +48,8 @@ _LONGEST: Final = 12  # characters: nothing longer names a cell or a head
 _HEADS: Final = "_heads"
 _SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
+_OPENED: Final = "_opened"
+_REFUSED: Final = "_refused"
 _SEED_SLIDER: Final = "_seed_slider"
 
 
@@ -77,11 +80,11 @@ def asked() -> Asked:
 
 def draw() -> None:
     """Draw the scene's controls and the picture's switches in the sidebar."""
+    _open_link()
     with st.sidebar:
-        asked_by_link = _asked_by_link()
-        _scene(asked_by_link)
+        _scene()
         _picture()
-        _say_what_was_refused(asked_by_link)
+        _say_what_was_refused()
 
 
 def draw_tolerance() -> None:
@@ -109,9 +112,9 @@ def keep_enlarged(key: str) -> None:
         st.query_params["head"] = head[:_LONGEST]
 
 
-def _scene(asked_by_link: dict[str, str]) -> None:
+def _scene() -> None:
     st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
-    _move_heads_asked_by_link(asked_by_link)
+    _move_heads_asked_by_link()
     _heads()
     st.slider(
         "Tokens", 1, MAX_TOKENS, value=DEFAULT.num_tokens, key="num_tokens", bind=_URL,
@@ -205,44 +208,89 @@ def _reset_tolerance() -> None:
 
 def _pinned(config: AttentionConfig) -> Cell | None:
     """The pinned cell, moved into the scene where the scene has become too small for it."""
-    text = st.query_params.get("pin")
+    text = st.query_params.get("pin", "")
     if text == "none":
         return None
-    wanted = DEFAULT_PIN
-    parts = (text or "").split("-")
-    if len(parts) == 3 and all(part.isdecimal() and len(part) < 5 for part in parts):
-        wanted = Cell(*map(int, parts))
+    wanted = _cell(text) or DEFAULT_PIN
     last = config.num_tokens - 1
     return Cell(min(wanted.head, config.num_heads - 1), min(wanted.query, last), min(wanted.key, last))
 
 
 def _enlarged(config: AttentionConfig) -> int | None:
     text = st.query_params.get("head", "")
-    head = int(text) if text.isdecimal() and len(text) < 5 else None
-    return head if head is not None and head < config.num_heads else None
+    return int(text) if _whole(text, 0, config.num_heads - 1) else None
 
 
-def _asked_by_link() -> dict[str, str]:
-    """The parameters of the link that opened this session, once."""
-    if "_opened" in st.session_state:
-        return {}
-    st.session_state["_opened"] = True
-    return st.query_params.to_dict()
+def _open_link() -> None:
+    """Once a session: take what is impossible out of the link, before a widget reads it, and remember what it was.
+
+    Streamlit falls back to the default for most nonsense, without a word; an infinite number it does not survive.
+    """
+    if _REFUSED in st.session_state:
+        return
+    refused = [name for name, is_possible in _POSSIBLE.items() if not is_possible(st.query_params.get(name))]
+    for name in refused:
+        del st.query_params[name]
+    st.session_state[_REFUSED] = refused
+    if refused:
+        st.rerun()  # widgets read the link as it was when the run began
 
 
-def _move_heads_asked_by_link(asked_by_link: dict[str, str]) -> None:
-    text = asked_by_link.get("num_heads", "")
-    embed_dim = st.session_state["embed_dim"]
-    if text.isdecimal() and len(text) < 5 and int(text) not in head_counts(embed_dim):
-        st.session_state["num_heads"] = _moved(int(text), embed_dim)
-
-
-def _say_what_was_refused(asked_by_link: dict[str, str]) -> None:
+def _say_what_was_refused() -> None:
     state = st.session_state
-    names = ("embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype", "curve", "scale")
-    refused = [
-        name for name in names if name in asked_by_link and asked_by_link[name].lower() != str(state.get(name)).lower()
-    ]
-    if refused and not state.get(_NOTICE):
-        shown = ", ".join(f"{name}={state.get(name)}" for name in refused)
+    if refused := state[_REFUSED]:
+        shown = ", ".join(f"{name}={state[name]}" if name in state else f"no {name}" for name in refused)
         st.caption(f":material/info: The link asked for something impossible; shown is {shown}.")
+        state[_REFUSED] = []
+
+
+def _move_heads_asked_by_link() -> None:
+    asked = st.query_params.get("num_heads")
+    embed_dim = st.session_state["embed_dim"]
+    if _OPENED not in st.session_state and asked and int(asked) not in head_counts(embed_dim):
+        st.session_state["num_heads"] = _moved(int(asked), embed_dim)
+    st.session_state[_OPENED] = True
+
+
+def _whole(text: str, smallest: int, largest: int) -> bool:
+    """Whether the text is a whole number within the limits, in plain digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(largest)) and smallest <= int(text) <= largest
+
+
+def _fraction(text: str) -> bool:
+    """Whether the text is a number from 0 to 1."""
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
+def _cell(text: str) -> Cell | None:
+    """The cell that "head-query-key" names, or None."""
+    parts = text.split("-")
+    if len(parts) == 3 and all(_whole(part, 0, 9999) for part in parts):
+        return Cell(*map(int, parts))
+    return None
+
+
+def _is_possible(check: Callable[[str], bool]) -> Callable[[str | None], bool]:
+    return lambda text: text is None or check(text)
+
+
+_POSSIBLE: Final = {
+    name: _is_possible(check)
+    for name, check in {
+        "embed_dim": lambda text: _whole(text, 1, MAX_EMBED_DIM) and int(text) in EMBED_DIMS,
+        "num_heads": lambda text: _whole(text, 0, 9999),  # moved to the nearest that divides
+        "num_tokens": lambda text: _whole(text, 1, MAX_TOKENS),
+        "seed": lambda text: _whole(text, 0, MAX_SEED),
+        "causal": lambda text: text.lower() in ("true", "false"),
+        "dtype": DTYPES.__contains__,
+        "curve": CURVES.__contains__,
+        "scale": SCALES.__contains__,
+        "rtol": _fraction,
+        "atol": _fraction,
+        "pin": lambda text: text == "none" or _cell(text) is not None,
+        "head": lambda text: _whole(text, 0, 9999),
+    }.items()
+}

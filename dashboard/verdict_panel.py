@@ -5,7 +5,7 @@ from typing import Final
 
 import streamlit as st
 
-from attention.compare import Check
+from attention.compare import Check, Outcome
 from attention.config import AttentionConfig
 from attention.verify import Report, Verdict
 from dashboard import tables
@@ -95,10 +95,11 @@ def _headline(verdict: Verdict) -> tuple[str, str]:
         )
     first = verdict.arithmetic.first_difference
     assert first is not None
-    return (
-        ":orange-badge[:material/error: rounding]",
-        f"**The maths is equal**; on screen `{first.step}` is the first step over the tolerance: {first.reason}.",
-    )
+    if first.outcome is Outcome.DIFFERS:
+        what = f"`{first.step}` is the first step over the tolerance: {first.reason}"
+        return ":orange-badge[:material/error: rounding]", f"**The maths is equal**; on screen {what}."
+    what = f"`{first.step}` is the first step that says nothing: {first.reason}"
+    return f":orange-badge[:material/error: {first.outcome}]", f"**The maths is equal**; on screen {what}."
 
 
 def _worst(report: Report) -> str:

@@ -57,12 +57,7 @@ def test_a_refusal_carries_the_numbers_and_what_would_do(values: dict[str, objec
         assert words in str(refused.value)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=TypeError, reason="library bug: an unhashable dtype is not refused by ValueError"
-)
 def test_a_dtype_that_cannot_be_hashed_is_refused_too() -> None:
-    # BUG in attention/config.py: `self.dtype not in DTYPES` raises TypeError for a list, so the promised message
-    # with the allowed names never comes. When it is repaired, this mark has to go.
     with pytest.raises(ValueError, match="must be one of"):
         AttentionConfig(dtype=["float32"])  # type: ignore[arg-type]
 

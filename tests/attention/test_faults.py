@@ -4,7 +4,7 @@ One piece of the library is swapped for a wrong one. PyTorch's side must not not
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,13 +34,22 @@ class Fault:
     step: str
 
 
+@pytest.fixture(autouse=True)
+def no_probe_is_kept() -> Iterator[None]:
+    """A probe of a faulty library must not be what the next test is told."""
+    probe.cache_clear()
+    yield
+    probe.cache_clear()
+
+
 def split_by_view(x: Tensor, num_heads: int) -> Tensor:
     batch, num_tokens, embed_dim = x.shape
     return x.reshape(batch, num_heads, num_tokens, embed_dim // num_heads)
 
 
 def split_interleaved(x: Tensor, num_heads: int) -> Tensor:
-    return x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)
+    batch, num_tokens, embed_dim = x.shape
+    return x.reshape(batch, num_tokens, embed_dim // num_heads, num_heads).permute(0, 3, 1, 2)
 
 
 def rescaled(factor: Callable[[int], float]) -> Callable[..., ScaledDotProduct]:
@@ -110,6 +119,8 @@ FAULTS = [
     equation("S10 heads averaged", reweighted(lambda s, _: s.weights.mean(1, True).expand_as(s.weights)), "weights"),
     equation("values transposed", lambda q, k, v, allowed: RIGHT(q, k, v.flip(2), allowed), "context"),
 ]
+# scores of this size leave no weight beside a billion; which number it was is only seen in `masked`
+HARMLESS_HERE = ("N09 a large negative number",)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.case)
@@ -122,8 +133,9 @@ def test_a_wrong_piece_is_caught_where_it_is_wrong(fault: Fault, monkeypatch: py
     found = report(attend(*hard_scene()), pytorch, MATHS)
     assert found.first_difference is not None
     assert found.first_difference.step == fault.step
-    assert found.checks[-1].outcome is not Outcome.EQUAL  # the output is wrong too
-    probed = probe.__wrapped__()  # the scene itself, not the copy that was kept
+    if fault.case not in HARMLESS_HERE:
+        assert found.checks[-1].outcome is Outcome.DIFFERS  # the output is wrong too
+    probed = probe()
     assert probed.first_difference is not None
     assert probed.first_difference.step == fault.step
 
@@ -182,7 +194,8 @@ def test_the_probe_sees_what_a_scene_cannot_show(blind: dict[str, int], monkeypa
     monkeypatch.setattr(multi_head, "split_heads", split_by_view)
     verdict = verify(AttentionConfig(embed_dim=8, **blind))  # type: ignore[arg-type]  # mypy sees the bool among them
     assert verdict.maths.equal
-    assert not probe.__wrapped__().equal
+    assert not verdict.probe.equal
+    assert not verdict.equal
 
 
 def test_softmax_without_its_maximum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -208,6 +208,21 @@ def test_an_empty_row_leaves_the_output_bias() -> None:
     assert torch.equal(trace.output[:, 2], parameters.b_o.expand(2, -1))
 
 
+def test_no_mask_is_the_full_mask() -> None:
+    tokens, parameters, num_heads, _ = hard_scene()
+    full = attend(tokens, parameters, num_heads, masks.full(7))
+    assert_same(attend(tokens, parameters, num_heads), full, rtol=0, atol=0)
+    assert_same(attend(tokens, parameters, num_heads, None), full, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("batch", "num_tokens"), [(1, 0), (0, 3)])
+def test_no_tokens_and_no_sequences(batch: int, num_tokens: int) -> None:
+    # S16
+    trace = attend(normal(0, batch, num_tokens, 6), random_parameters(1, 6), 2, masks.causal(num_tokens))
+    assert trace.weights.shape == (batch, 2, num_tokens, num_tokens)
+    assert trace.output.shape == (batch, num_tokens, 6)
+
+
 def test_a_config_has_the_trace_of_its_own_draws() -> None:
     config = AttentionConfig(embed_dim=10, num_heads=2, num_tokens=3, seed=5)
     trace = attend_as_configured(config)

@@ -68,6 +68,9 @@ def test_every_step_is_what_pytorch_gives() -> None:
         output=output,
     )
     assert_same(trace, expected)
+    full = torch.ones(7, 7, dtype=torch.bool)
+    without = reference.attend(tokens, parameters, num_heads)
+    assert_same(without, reference.attend(tokens, parameters, num_heads, full), rtol=0, atol=0)
     # the steps that come from different calls belong together
     assert_close(trace.weights @ trace.v, trace.context, rtol=1e-7, atol=1e-9)
     assert_close(F.linear(trace.merged, p.w_o, p.b_o), trace.output, rtol=1e-7, atol=1e-9)

@@ -64,6 +64,14 @@ def test_against_pytorch_over_primes(b: int, h: int, t: int, s: int, d: int, v: 
     assert_close(steps.context, expected, rtol=1e-9, atol=1e-12)
 
 
+def test_no_mask_is_the_full_mask() -> None:
+    q, k, v = draw(11, 2, 3, 5, 7, 11, 13)
+    none, full = scaled_dot_product(q, k, v), scaled_dot_product(q, k, v, torch.ones(5, 7, dtype=torch.bool))
+    for one, other in zip(none, full, strict=True):
+        assert torch.equal(one, other)
+    assert_close(none.context, F.scaled_dot_product_attention(q, k, v), rtol=1e-9, atol=1e-12)
+
+
 @given(data=st.data(), dtype=st.sampled_from(DTYPES), seed=st.integers(0, 10**6))
 def test_against_pytorch_over_anything(data: st.DataObject, dtype: torch.dtype, seed: int) -> None:
     b, h, t, s, d, v = (data.draw(st.integers(1, most)) for most in (3, 3, 9, 9, 9, 9))

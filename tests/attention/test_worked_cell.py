@@ -20,14 +20,14 @@ def test_numbers_follow_from_the_trace(dtype: str, causal: bool, seed: int, data
     trace = attend_as_configured(config)
     head, query, key = (data.draw(st.integers(0, most - 1)) for most in (3, 7, 7))
     cell = work_out(trace, head, query, key)
-    close = {"rel": 1e-5, "abs": 1e-6} if dtype == "float32" else {"rel": 1e-12, "abs": 1e-12}
+    near = 1e-5 if dtype == "float32" else 1e-12
 
     assert (cell.head, cell.query, cell.key, cell.head_dim, len(cell.row)) == (head, query, key, 5, 7)
     assert [term.d for term in cell.terms] == list(range(5))
     assert [term.q for term in cell.terms] == trace.q[0, head, query].tolist()
     assert [term.k for term in cell.terms] == trace.k[0, head, key].tolist()
-    assert sum(term.product for term in cell.terms) == pytest.approx(cell.score, **close)
-    assert cell.scaled == pytest.approx(cell.score / math.sqrt(5), **close)
+    assert sum(term.product for term in cell.terms) == pytest.approx(cell.score, rel=near, abs=near)
+    assert cell.scaled == pytest.approx(cell.score / math.sqrt(5), rel=near, abs=near)
     assert cell.score == trace.scores[0, head, query, key].item()
     assert cell.scaled == trace.scaled[0, head, query, key].item()
 
@@ -38,7 +38,7 @@ def test_numbers_follow_from_the_trace(dtype: str, causal: bool, seed: int, data
     assert 1 <= cell.row_sum <= 7
     for entry in cell.row:
         assert entry.weight == trace.weights[0, head, query, entry.key].item()
-        assert entry.exponential / cell.row_sum == pytest.approx(entry.weight, **close)
+        assert entry.exponential / cell.row_sum == pytest.approx(entry.weight, rel=near, abs=near)
     assert cell.entry is cell.row[key]
     assert cell.allowed == (key <= query or not causal)
     if cell.allowed:

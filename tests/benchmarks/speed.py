@@ -3,7 +3,8 @@
     python -m tests.benchmarks.speed [seconds per case]
 
 Both run in this process at the same thread count, in eval mode with gradients off, where PyTorch may
-take its fused path. Ours keeps every step; PyTorch keeps weights and output. Each case is checked for equality before it is timed; the two take turns.
+take its fused path. Ours keeps every step; PyTorch keeps weights and output. Each case is checked for
+equality before it is timed; the two take turns.
 """
 
 import statistics

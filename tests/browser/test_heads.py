@@ -2,11 +2,13 @@
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Page, expect
 from plotly.colors import get_colorscale
@@ -14,6 +16,7 @@ from plotly.colors import get_colorscale
 from attention import AttentionConfig
 from attention.multi_head import attend_as_configured
 from tests.browser.conftest import OpenPage, judged
+from tests.browser.serving import Server
 
 SEED = 'input[type=range][aria-label="Seed"]'
 DEFAULT = AttentionConfig()
@@ -46,6 +49,13 @@ PIXEL = """
   return [...canvas.getContext("2d").getImageData((x - box.left) * ratio, (y - box.top) * ratio, 1, 1).data];
 }
 """
+
+# How far along the colour scale a weight lies.
+CURVES: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
+    "linear": lambda w: w,
+    "sqrt": np.sqrt,
+    "log": lambda w: np.clip(1 + np.log10(np.maximum(w, 1e-9)) / 4, 0, 1),
+}
 
 
 def weights(config: AttentionConfig) -> torch.Tensor:
@@ -93,17 +103,13 @@ def test_first_paint_is_a_finished_scene(open_page: OpenPage) -> None:
     assert page.get_by_text("key (attended to)").count() == 1
 
 
-@pytest.mark.parametrize("curve", ["linear", "sqrt", "log"])
+@pytest.mark.parametrize("curve", CURVES)
 def test_the_colours_are_those_of_the_numbers(open_page: OpenPage, curve: str) -> None:
     """Read the painted pixels and compare them with the library's weights (P09, P13: rows from the top, 0 to 1)."""
     config = AttentionConfig(embed_dim=24, num_heads=3, num_tokens=20, seed=7)
     page = open_page(f"embed_dim=24&num_heads=3&num_tokens=20&seed=7&curve={curve}&pin=none")
     expected = weights(config).numpy()
-    place = {
-        "linear": lambda w: w,
-        "sqrt": np.sqrt,
-        "log": lambda w: np.clip(1 + np.log10(np.maximum(w, 1e-9)) / 4, 0, 1),
-    }[curve](expected)
+    place = CURVES[curve](expected)
     stops = get_colorscale("Viridis")
     positions = [position for position, _ in stops]
     channels = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for _, colour in stops])
@@ -313,6 +319,9 @@ def test_dark_theme(open_page: OpenPage) -> None:
         assert light.evaluate(at, list(cell_at(light, *cell))) == dark.evaluate(at, list(cell_at(dark, *cell)))
     masked = [page.evaluate(at, list(cell_at(page, 2, 1, 13))) for page in (light, dark)]
     assert sum(masked[0][:3]) > 600 > 300 > sum(masked[1][:3])
+    for page, background in ((light, "rgb(255, 255, 255)"), (dark, "rgb(17, 20, 27)")):
+        line = page.locator("div:has(> .st-key-verdict)")
+        assert line.evaluate("(node) => getComputedStyle(node).backgroundColor") == background, "it covers the picture"
     label = dark.locator(".heads .xtick text").first.evaluate("(node) => getComputedStyle(node).fill")
     assert min(map(int, re.findall(r"\d+", label)[:3])) > 180
 
@@ -347,7 +356,7 @@ def test_the_code_that_ran(open_page: OpenPage) -> None:
     expect(page.get_by_text("def scaled_dot_product(")).to_be_visible()
 
 
-def test_the_log_stays_clean(open_page: OpenPage, server) -> None:  # type: ignore[no-untyped-def]
+def test_the_log_stays_clean(open_page: OpenPage, server: Server) -> None:
     """U19."""
     open_page()
     log = server.log.read_text()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,8 +83,8 @@ class Reader:
 
     It remembers what the page remembers. After a change most reruns draw a few fragments only, and AppTest
     then knows nothing but these: the widgets, the picture and the verdict here are the newest of each, as in
-    the page. A change sends the changed widget alone; AppTest's own `run()` would send all widgets of the tree
-    that the widget came from, some of them out of date.
+    the page. With each change it sends the state of every widget, as the page does; AppTest's own `run()` sends
+    those of the last tree, and Streamlit then takes the others from the link, which nobody keeps up to date here.
 
     Nothing here raises for what went wrong in the app: see `faults`.
     """
@@ -92,6 +93,9 @@ class Reader:
         self.app = AppTest.from_file(ROOT / "dashboard" / "main.py", default_timeout=60)
         self.app.query_params.update(parameters)
         self.widgets: dict[str, Any] = {}
+        self.clicked: dict[str, object] = {}
+        self.code_is_open = False
+        self.code_id = ""
         self.message = b""
         self.identity = ""
         self.verdict = ""
@@ -100,11 +104,15 @@ class Reader:
         self.notices: list[str] = []
         self.faults: list[str] = []
         self.drew: set[str] = set()
-        self.rerun()
+        self.app.run()
+        self._look()
 
     def rerun(self) -> "Reader":
-        """Run the whole script again, as a reconnected page does."""
-        self.app.run()
+        """Send the state of every widget: the whole script runs, or what the callback of a change asks for."""
+        states = [widget._widget_state for widget in self.widgets.values()]
+        states.append(WidgetState(id=self.identity, json_value=json.dumps(self.clicked)))
+        states.append(WidgetState(id=self.code_id, bool_value=self.code_is_open))
+        self.app._run(WidgetStates(widgets=states))
         return self._look()
 
     def open(self, page: str) -> "Reader":
@@ -114,19 +122,18 @@ class Reader:
 
     def set(self, key: str, value: object) -> "Reader":
         """Move a control."""
-        widget = self.widgets[key]
-        widget.set_value(value)
-        return self._send(widget._widget_state)
+        self.widgets[key].set_value(value)
+        return self.rerun()
 
     def click(self, **state: object) -> "Reader":
         """What the picture reports of a click: `pin` ("head-query-key", or "none") or `enlarged` (a head, or "all")."""
-        return self._send(WidgetState(id=self.identity, json_value=json.dumps(state)))
+        self.clicked |= state
+        return self.rerun()
 
     def open_code(self) -> "Reader":
         """Open the code below the page."""
-        (expander,) = self.app.expander
-        # typed as a general Element, but it is the expander's own block
-        return self._send(WidgetState(id=expander.proto.id, bool_value=True))
+        self.code_is_open = True
+        return self.rerun()
 
     def value(self, key: str) -> Any:
         """What a control is set to."""
@@ -137,10 +144,6 @@ class Reader:
         """The picture on the page."""
         return decode(self.message)
 
-    def _send(self, state: WidgetState) -> "Reader":
-        self.app._run(WidgetStates(widgets=[state]))
-        return self._look()
-
     def _look(self) -> "Reader":
         app = self.app
         self.faults = [element.value for element in (*app.exception, *app.error)]
@@ -149,7 +152,9 @@ class Reader:
         self.drew = {widget.key for widget in drawn}
         for picture in app.get("bidi_component"):
             self.message, self.identity = picture.proto.bytes, picture.proto.id
-            self.drew.add(picture.key)
+            self.drew.add(PICTURE)
+        for expander in app.expander:
+            self.code_id = expander.proto.id
         for html in app.get("html"):
             if 'class="tables steps"' in html.proto.body:
                 self.table = html.proto.body
@@ -192,6 +197,26 @@ def tables(html: str) -> dict[str, list[list[str]]]:
     return {unescape(caption): cells(body) for caption, body in found}
 
 
+class Markup(HTMLParser):
+    """What a browser would make of HTML: the tags, the names of their attributes, and the text between them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep a tag."""
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        """Keep a text."""
+        self.text.append(data)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the server answered."""
@@ -228,7 +253,10 @@ def get(app: ASGIApp, path: str, headers: Mapping[str, str] | None = None) -> An
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    async def answer() -> None:
+        await app(scope, receive, send)
+
+    asyncio.run(answer())
     start = sent[0]
     return Answer(
         status=start["status"],

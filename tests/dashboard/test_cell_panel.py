@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Final
 
 import pytest
@@ -11,7 +10,7 @@ from attention.config import AttentionConfig
 from attention.worked_cell import RowEntry, Term, WorkedCell, work_out
 from dashboard import cell_panel
 from dashboard.cached import trace_of
-from tests.dashboard.helpers import SMALL, tables
+from tests.dashboard.helpers import SMALL, Markup, tables
 
 FULL: Final = replace(SMALL, causal=False)
 
@@ -73,7 +72,9 @@ def test_numbers_are_the_worked_cells(config: AttentionConfig, place: tuple[int,
     # and they follow from each other, as far as they are written out; the trace's own rounding is below that,
     # except in half precision
     near = {"float16": 2e-3, "bfloat16": 1.6e-2}.get(config.dtype, 1e-4)
-    assert number(values["scaled"]) == pytest.approx(number(values["q · k"]) / math.sqrt(cell.head_dim), rel=near, abs=1e-4)
+    assert number(values["scaled"]) == pytest.approx(
+        number(values["q · k"]) / math.sqrt(cell.head_dim), rel=near, abs=1e-4
+    )
     assert number(values["weight"]) == pytest.approx(number(values["exp"]) / number(values["Σ"]), rel=near, abs=1e-4)
     assert terms[-1] == ["sum", "", "", values["q · k"]]
     by_key = {line[0]: line for line in row}
@@ -214,14 +215,7 @@ def test_a_negative_maximum_stands_in_brackets() -> None:
 
 
 def test_only_the_tags_of_a_table() -> None:  # Z03: this HTML goes to the page as it is
-    class Tags(HTMLParser):
-        seen: Final[set[str]] = set()
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            self.seen.add(tag)
-            assert {name for name, _ in attrs} <= {"class", "scope"}
-
-    reader = Tags()
     for key in range(5):
-        reader.feed(cell_panel.html(cell_of(SMALL, 0, 2, key)))
-    assert reader.seen <= {"h2", "div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+        read = Markup(cell_panel.html(cell_of(SMALL, 0, 2, key)))
+        assert read.tags <= {"h2", "div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+        assert read.attributes <= {"class", "scope"}

@@ -1,6 +1,5 @@
 """Every page draws, at the first scene and at the ends of every control."""
 
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -69,7 +68,7 @@ def test_many_equal_pictures() -> None:  # U09: with one token every head's pict
 
 def test_a_page_is_a_thin_script() -> None:
     for page in PAGES:
-        text = Path(ROOT / "dashboard" / "app_pages" / page).read_text(encoding="utf-8")
+        text = (ROOT / "dashboard" / "app_pages" / page).read_text(encoding="utf-8")
         assert "import torch" not in text, f"{page}: no tensor arithmetic in a page"
 
 

@@ -1,16 +1,16 @@
 """The numbers in the picture are the attention's own, to the last bit."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from attention import reference, sample
+from attention import masks, reference, sample
 from attention.config import AttentionConfig
-from attention.multi_head import allowed_by, attend_as_configured
+from attention.multi_head import attend_as_configured
 from dashboard import heatmap
 from dashboard.heatmap import Cell, Look
 from tests.dashboard.helpers import SMALL, Reader, decode, open_scene
@@ -174,7 +174,7 @@ def test_weights_without_heads_are_refused() -> None:
 
 
 def test_mask_from_a_bool_tensor() -> None:  # P17: a bool heatmap is blank in Plotly; ours are bits
-    allowed = allowed_by(AttentionConfig(embed_dim=12, num_heads=3, num_tokens=3)).numpy()
+    allowed = masks.causal(3).numpy()
     assert allowed.dtype == np.bool_
     scene = decode(payload(draw(1, 3, 3) * allowed, allowed))
     assert np.count_nonzero(scene.mask) == 6
@@ -191,7 +191,7 @@ def test_a_transposed_or_float64_array_keeps_its_numbers() -> None:
     weights = draw(2, 4, 3).transpose(0, 2, 1)  # not contiguous
     allowed = np.ones((3, 4), dtype=bool)
     assert np.array_equal(bits(decode(payload(weights, allowed)).weights), bits(weights))
-    wide = weights.astype(np.float64)
+    wide: NDArray[Any] = weights.astype(np.float64)
     assert np.array_equal(decode(payload(wide, allowed)).weights, weights)
 
 

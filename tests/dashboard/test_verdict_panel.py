@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 from typing import Any, Final
 
 import pytest
@@ -14,7 +13,7 @@ from attention.multi_head import STEPS
 from attention.verify import Report, Verdict, verify
 from dashboard import tables, verdict_panel
 from dashboard.tables import Mark, Table
-from tests.dashboard.helpers import SMALL, Reader, cells, open_scene
+from tests.dashboard.helpers import SMALL, Markup, Reader, cells, open_scene
 
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
@@ -69,24 +68,6 @@ def rows(app: AppTest) -> list[list[str]]:
     return cells(html.proto.body)
 
 
-class Tags(HTMLParser):
-    """All tags, with their attributes, and the text between them."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.text: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
 # The line ------------------------------------------------------------------------------------------------------------
 
 
@@ -115,7 +96,8 @@ def test_rounding() -> None:
     assert text.startswith(":orange-badge[")
     assert "rounding" in text
     assert "**The maths is equal**; on screen `scores` is the first step over the tolerance: 1 cell differs." in text
-    assert [element.value.split(",")[0] for element in app.markdown[1:]] == ["**The arithmetic**"]
+    assert app.markdown[1].value == "**The arithmetic**, first at `scores`: 1 cell differs."
+    assert not any("**The maths**" in element.value or "**The probe**" in element.value for element in app.markdown[1:])
 
 
 def test_the_maths_comes_before_the_arithmetic() -> None:
@@ -144,7 +126,8 @@ def test_a_probe_that_differs_is_red() -> None:
 def test_no_other_outcome_is_green(part: str, outcome: Outcome) -> None:  # N03
     report: Report = getattr(real(), part)
     last = replace(report.checks[-1], outcome=outcome, reason="why")
-    app = show(replace(real(), **{part: Report((*report.checks[:-1], last))}))
+    changes: dict[str, Any] = {part: Report((*report.checks[:-1], last))}
+    app = show(replace(real(), **changes))
     assert not headline(app).startswith(":green-badge[")
     assert "why" in headline(app)
     if part != "probe":
@@ -169,17 +152,25 @@ def test_nan_names_its_side() -> None:  # N03
         assert "nan" not in "".join(rows(app)[-1]), "the difference is over the cells that are numbers"
 
 
-def test_the_line_never_shows_the_verdict_of_another_scene() -> None:
+@pytest.mark.parametrize("scenes", [(None, SMALL), (replace(SMALL, seed=7), SMALL), (SMALL, SMALL)], ids=str)
+def test_the_line_never_shows_the_verdict_of_another_scene(
+    scenes: tuple[AttentionConfig | None, AttentionConfig],
+) -> None:
     # while a new picture is drawn, the line says that its numbers are being checked
-    def page(config: "AttentionConfig") -> None:
+    def page(before: "AttentionConfig | None", now: "AttentionConfig", verdict: "Verdict") -> None:
         from dashboard import verdict_panel
 
-        verdict_panel.Line().begin(config)
+        line = verdict_panel.Line()
+        if before:
+            line.end(before, verdict)
+        line.begin(now)
 
-    app = AppTest.from_function(page, args=(SMALL,), default_timeout=60)
-    app.run()
-    assert verdict_panel.CHECKING in headline(app)
-    assert "equal" not in headline(app)
+    before, now = scenes
+    app = AppTest.from_function(page, args=(before, now, real()), default_timeout=60).run()
+    assert not app.exception
+    known = before == now
+    assert (verdict_panel.CHECKING in headline(app)) == (not known)
+    assert ("All 10 steps" in headline(app)) == known
 
 
 def test_the_line_keeps_a_verdict_that_is_known() -> None:
@@ -210,7 +201,7 @@ def test_rows_hold_the_checks() -> None:
     ):
         assert row[1] == " × ".join(map(str, maths.shape))
         assert row[2] == row[4] == "✓ equal"
-        assert [as_number(text) for text in (row[3], row[5], row[6], row[10], row[11])] == pytest.approx(
+        assert [float(text) for text in (row[3], row[5], row[6], row[10], row[11])] == pytest.approx(
             [maths.max_abs, check.max_abs, check.max_rel, distance.ours, distance.pytorch], rel=5e-3
         )
         assert check.worst is not None
@@ -222,22 +213,15 @@ def test_rows_hold_the_checks() -> None:
         assert float(rtol) == pytest.approx(check.tolerance.rtol, rel=0.05)
 
 
-def as_number(text: str) -> float:
-    return float(text)
-
-
 def test_small_numbers_are_scientific() -> None:  # N23: never 0.000000
-    small = {"max_abs": 1.19e-7, "max_rel": 3.4e-12}
-    report = Report(tuple(replace(check, **small) for check in real().arithmetic.checks))
+    report = Report(tuple(replace(check, max_abs=1.19e-7, max_rel=3.4e-12) for check in real().arithmetic.checks))
     body = rows(show(replace(real(), arithmetic=report)))[2:]
     assert {(row[5], row[6]) for row in body} == {("1.19e-07", "3.40e-12")}
     assert "1.19e-07 on screen" in headline(show(replace(real(), arithmetic=report)))
 
 
 def test_zero_is_zero_and_has_no_worst_cell() -> None:
-    report = Report(
-        tuple(replace(check, max_abs=0.0, max_rel=0.0, margin=0.0) for check in real().arithmetic.checks)
-    )
+    report = Report(tuple(replace(check, max_abs=0.0, max_rel=0.0, margin=0.0) for check in real().arithmetic.checks))
     body = rows(show(replace(real(), arithmetic=report)))[2:]
     assert {(row[5], row[6], row[7], row[9]) for row in body} == {("0", "0", "", "0")}
 
@@ -276,7 +260,7 @@ def test_differences_are_marked_by_more_than_colour() -> None:
 def test_no_text_of_a_table_becomes_markup(text: str) -> None:
     table = Table(text, [text, text], [[text, text], [Mark(text, "code"), Mark(text, "bad")]], [(text, 2)])
     html = tables.html(table, kind="steps")
-    read = Tags(html)
+    read = Markup(html)
     assert read.tags <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
     assert read.attributes <= {"class", "scope", "colspan"}
     assert read.text == [text] * 8, "and the reader sees it letter by letter"
@@ -286,7 +270,7 @@ def test_no_text_of_a_table_becomes_markup(text: str) -> None:
 def test_no_name_of_a_step_becomes_markup(text: str) -> None:
     checks: tuple[Check, ...] = tuple(replace(check, step=text) for check in real().maths.checks)
     (html,) = show(replace(real(), maths=Report(checks)), dtype=text).get("html")
-    read = Tags(html.proto.body)
+    read = Markup(html.proto.body)
     assert read.tags <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
     assert text in read.text
 

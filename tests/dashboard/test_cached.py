@@ -1,0 +1,191 @@
+"""The caches: plain keys, bounded, and nothing in them that one visitor can change for another."""
+
+import dataclasses
+import inspect
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+
+from attention.compare import Tolerance
+from attention.config import DTYPES, AttentionConfig
+from attention.verify import ARITHMETIC, Report, verify
+from dashboard import cached, heatmap
+from tests.dashboard.helpers import SMALL, Reader, link, open_scene
+
+USUAL: Final = ARITHMETIC["float32"]
+
+
+@pytest.fixture(autouse=True)
+def empty() -> None:
+    """Each test begins with empty caches: the first call computes, the second is answered from the cache."""
+    for function in cached_functions().values():
+        function.clear()
+
+
+def cached_functions() -> dict[str, Any]:
+    return {name: value for name, value in vars(cached).items() if hasattr(value, "clear") and callable(value)}
+
+
+def counted(config: AttentionConfig, calls: list[AttentionConfig]) -> cached.Trace:
+    def trace() -> Any:
+        calls.append(config)
+        return cached.trace_of(config)
+
+    return trace
+
+
+def picture(config: AttentionConfig) -> heatmap.Picture:
+    return cached.picture(config, lambda: cached.trace_of(config))
+
+
+def test_each_cached_function_takes_plain_arguments() -> None:  # C01
+    calls: dict[str, Callable[[], object]] = {
+        "picture": lambda: picture(SMALL),
+        "verdict": lambda: cached.verdict(SMALL, USUAL),
+    }
+    assert set(calls) == set(cached_functions()), "a new cached function must be called here through its decorator too"
+    for name, call in calls.items():
+        first, second = call(), call()
+        assert first == second, name
+
+
+def test_keys_are_frozen_values() -> None:  # C01, C03, C07: no user's text, no optional trailing string, no tensor
+    allowed = {AttentionConfig, Tolerance}
+    for name, function in cached_functions().items():
+        for parameter in inspect.signature(function).parameters.values():
+            if not parameter.name.startswith("_"):  # Streamlit leaves those out of the key
+                assert parameter.annotation in allowed, f"{name}({parameter})"
+                assert parameter.default is inspect.Parameter.empty, f"{name}({parameter})"
+    for kind in allowed:
+        assert dataclasses.fields(kind)
+        assert kind.__hash__ is not None
+        assert {field.type for field in dataclasses.fields(kind)} <= {int, float, bool, str, "int", "float"}
+
+
+def test_the_trace_is_asked_for_once_a_scene() -> None:
+    calls: list[AttentionConfig] = []
+    for _ in range(3):
+        cached.picture(SMALL, counted(SMALL, calls))
+    assert calls == [SMALL]
+
+
+def test_every_setting_is_part_of_the_key() -> None:  # C03
+    others = (
+        dataclasses.replace(SMALL, embed_dim=24),
+        dataclasses.replace(SMALL, num_heads=4),
+        dataclasses.replace(SMALL, num_tokens=6),
+        dataclasses.replace(SMALL, seed=43),
+        dataclasses.replace(SMALL, causal=False),
+        dataclasses.replace(SMALL, dtype="float64"),
+        # one and the other way round: keys that join their parts would mix them up
+        dataclasses.replace(SMALL, num_tokens=1, seed=16),
+        dataclasses.replace(SMALL, num_tokens=11, seed=6),
+    )
+    pictures = [picture(config) for config in (SMALL, *others)]
+    assert len({(drawn.identity, drawn.numbers) for drawn in pictures}) == len(pictures)
+    assert [drawn.identity for drawn in pictures] == [cached.identity(config) for config in (SMALL, *others)]
+    verdicts = [cached.verdict(config, USUAL) for config in (SMALL, *others)]
+    for config, found in zip((SMALL, *others), verdicts, strict=True):
+        assert found == verify(config, USUAL)
+
+
+def test_both_tolerances_are_part_of_the_key() -> None:  # C03
+    for tolerance in (USUAL, Tolerance(rtol=USUAL.atol, atol=USUAL.rtol), Tolerance(rtol=0, atol=0)):
+        found = cached.verdict(SMALL, tolerance)
+        unscaled = {check.tolerance for check in found.arithmetic.checks if check.step != "scores"}
+        assert unscaled == {tolerance}
+        assert found == verify(SMALL, tolerance)
+
+
+def test_identities_tell_all_scenes_apart() -> None:
+    # the browser redraws when it changes, and a downloaded file is named by it
+    configs = [
+        AttentionConfig(embed_dim=embed_dim, num_heads=heads, num_tokens=tokens, seed=seed, causal=causal, dtype=dtype)
+        for embed_dim, heads, tokens, seed, causal, dtype in itertools.product(
+            (12, 24, 132), (1, 12), (1, 2, 12, 121), (0, 1, 11), (True, False), DTYPES
+        )
+    ]
+    names = {cached.identity(config) for config in configs}
+    assert len(names) == len(configs)
+    assert all(name.replace("-", "").isalnum() for name in names), "safe in a file's name"
+
+
+def test_what_is_handed_out_is_frozen() -> None:  # C05
+    found = cached.verdict(SMALL, USUAL)
+    for value in (
+        picture(SMALL), found, found.maths, found.probe, found.maths.checks[0], found.distances[0], USUAL, SMALL,
+    ):  # fmt: skip
+        name = dataclasses.fields(value)[0].name
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, name, None)
+    assert isinstance(picture(SMALL).numbers, bytes)
+    assert isinstance(found.maths.checks, tuple)
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["the first call's", "a later call's"])
+def test_a_changed_result_does_not_reach_the_next_visitor(filled: bool) -> None:  # C05
+    truth = heatmap.Picture(**vars(picture(SMALL)))
+    verdict = verify(SMALL, USUAL)
+    if not filled:
+        empty_caches()
+    mine, my_verdict = picture(SMALL), cached.verdict(SMALL, USUAL)
+    # past the frozen dataclass, as a determined bug would
+    object.__setattr__(mine, "numbers", b"changed")
+    object.__setattr__(mine, "heads", 99)
+    object.__setattr__(my_verdict.maths.checks[0], "max_abs", 99.0)
+    object.__setattr__(my_verdict, "maths", Report(()))
+    assert picture(SMALL) == truth
+    assert cached.verdict(SMALL, USUAL) == verdict
+
+
+def empty_caches() -> None:
+    for function in cached_functions().values():
+        function.clear()
+
+
+def test_a_changed_trace_does_not_reach_the_next_visitor() -> None:  # C05: tensors can be changed, so none is kept
+    before = picture(SMALL)
+    mine = cached.trace_of(SMALL)
+    mine.weights.add_(1)
+    mine.q.zero_()
+    again = cached.trace_of(SMALL)
+    assert again.weights.max() <= 1
+    assert again.q.abs().max() > 0
+    empty_caches()
+    assert picture(SMALL) == before
+
+
+def test_two_visitors_cannot_change_each_others_page() -> None:  # C05, X01
+    first, second = open_scene(SMALL), Reader(**{**link(SMALL), "seed": "7", "dtype": "float64"})
+    message, verdict = first.message, first.verdict
+    second.set("seed", 42).set("rtol", 0.0).set("atol", 0.0).set("num_tokens", 9).set("dtype", "float32")
+    assert second.faults == []
+    assert open_scene(SMALL).message == message
+    first.rerun()
+    assert (first.message, first.verdict) == (message, verdict)
+    # and with equal settings both see the same numbers
+    assert second.set("num_tokens", 5).scene.numbers == first.scene.numbers
+
+
+def test_a_visitor_changes_nothing_in_the_process() -> None:  # X03, R07
+    def state() -> tuple[object, ...]:
+        return (
+            torch.get_default_dtype(),
+            torch.get_num_threads(),
+            torch.is_grad_enabled(),
+            torch.get_rng_state().tolist(),
+        )
+
+    before = state()
+    for dtype in DTYPES:
+        open_scene(SMALL, dtype=dtype).set("seed", 3)
+    assert state() == before
+
+
+def test_a_trace_carries_no_gradients() -> None:  # P25: such a tensor refuses to become an array
+    trace = cached.trace_of(SMALL)
+    assert not any(getattr(trace, field.name).requires_grad for field in dataclasses.fields(trace))
+    assert torch.is_grad_enabled()
