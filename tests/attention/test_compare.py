@@ -102,6 +102,16 @@ def test_the_worst_cell_is_the_one_nearest_to_its_own_limit() -> None:
     assert check.max_rel == pytest.approx(1.0, rel=1e-4)
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0, -3e3])
+def test_the_limit_is_where_it_is_said_to_be(value: float) -> None:
+    reference = torch.tensor([value, 1e6], dtype=torch.float64)
+    limit = torch.tensor([DEFAULT.atol + DEFAULT.rtol * abs(value), 0.0], dtype=torch.float64)
+    assert compare("v", reference + 0.9999 * limit, reference, DEFAULT).equal
+    assert compare("v", reference - 0.9999 * limit, reference, DEFAULT).margin == pytest.approx(0.9999)
+    assert compare("v", reference + 1.0001 * limit, reference, DEFAULT).mismatches == 1
+    assert compare("v", reference - 1.0001 * limit, reference, DEFAULT).mismatches == 1
+
+
 def test_small_numbers_are_told_as_small_numbers() -> None:
     # N23: never rounded away to nothing
     one_up = torch.nextafter(torch.tensor(1.0), torch.tensor(2.0))

@@ -135,9 +135,11 @@ def test_a_wrong_piece_is_caught_where_it_is_wrong(fault: Fault, monkeypatch: py
     assert found.first_difference.step == fault.step
     if fault.case not in HARMLESS_HERE:
         assert found.checks[-1].outcome is Outcome.DIFFERS  # the output is wrong too
-    probed = probe()
-    assert probed.first_difference is not None
-    assert probed.first_difference.step == fault.step
+    verdict = verify(AttentionConfig(embed_dim=15, num_heads=3, num_tokens=7))
+    for line in (verdict.maths, verdict.probe):
+        assert line.first_difference is not None
+        assert line.first_difference.step == fault.step
+    assert not verdict.arithmetic.equal
 
 
 @pytest.mark.parametrize(

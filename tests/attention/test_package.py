@@ -68,7 +68,7 @@ MASKS = {
     "torch.ones(6, 6).tril()": "refused",  # M07: ones and zeros would only shift the scores
     "torch.ones(6, 6).tril().long()": "refused",  # M30
     "torch.ones(4, 4).tril().bool()": "refused",  # S14
-    "torch.ones(1, 1).tril().bool()": "refused",  # S14
+    "torch.ones(1, 1).tril().bool()": "refused",  # S14: broadcast over six, it would mask nothing
 }
 SCRIPT = f"""
 import torch
@@ -77,7 +77,7 @@ x = torch.arange(18.0).view(1, 1, 6, 3)
 for mask in {list(MASKS)}:
     try:
         weights = scaled_dot_product(x, x, x, eval(mask)).weights
-    except (RuntimeError, TypeError, ValueError):
+    except ValueError:
         print("refused")
     else:
         print("masked" if weights.triu(1).eq(0).all() else "not masked")
@@ -89,12 +89,6 @@ def what_masks_do() -> dict[str, str]:
     return dict(zip(MASKS, fresh(SCRIPT).splitlines(), strict=True))
 
 
-@pytest.mark.parametrize("mask", list(MASKS)[:-1])
+@pytest.mark.parametrize("mask", MASKS)
 def test_a_mask_that_does_not_fit_is_refused(mask: str) -> None:
-    assert what_masks_do()[mask] == MASKS[mask]
-
-
-def test_a_mask_of_one_token_is_refused() -> None:
-    # S14: broadcast over six, it would mask nothing
-    mask = list(MASKS)[-1]
     assert what_masks_do()[mask] == MASKS[mask]

@@ -1,6 +1,7 @@
 """The equation: by hand, against `F.scaled_dot_product_attention`, and what holds for any numbers."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch.testing import assert_close
 
 from attention import masks
 from attention.compare import compare
-from attention.scaled_dot_product import scaled_dot_product, softmax
+from attention.scaled_dot_product import check_mask, scaled_dot_product, softmax
 from attention.verify import ARITHMETIC
 from tests.attention.scenes import DTYPES, coin, normal
 
@@ -247,6 +248,25 @@ def test_no_tokens_and_no_keys(t: int, s: int) -> None:
     assert torch.equal(steps.context, torch.zeros(1, 2, t, 5, dtype=torch.float64))
 
 
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (torch.ones(6, 6), "the mask holds torch.float32; it must be bool"),  # M07
+        (torch.ones(6, 6).long(), "the mask holds torch.int64; it must be bool"),  # M30
+        (masks.causal(1), "the mask is (1, 1); it must end in (6, 6)"),  # S14
+        (masks.causal(4), "the mask is (4, 4); it must end in (6, 6)"),
+        (torch.ones(2, 3, 6, 1).bool(), "the mask is (2, 3, 6, 1); it must end in (6, 6)"),
+        (torch.tensor(True), "the mask is (); it must end in (6, 6)"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused(mask: Tensor, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        check_mask(mask, 6, 6)
+    for fits in (None, masks.causal(6), masks.full(6).expand(2, 3, 6, 6)):
+        check_mask(fits, 6, 6)
+    check_mask(torch.ones(5, 2).bool(), 5, 2)
+
+
 @pytest.mark.parametrize("empty_row", [False, True])
 def test_gradients_are_those_of_pytorch(empty_row: bool) -> None:
     q, k, v = leaves = [x.requires_grad_() for x in draw(14, 2, 3, 5, 7, 11, 13)]
@@ -276,8 +296,9 @@ def test_an_empty_row_does_not_poison_gradients() -> None:
     q, k, v = leaves = [x.requires_grad_() for x in draw(18, 2, 3, 4, 4, 5, 7)]
     allowed = masks.causal(4)
     allowed[2] = False
-    context = scaled_dot_product(q, k, v, allowed).context
-    for loss in (context[:, :, [0, 1, 3]].square().sum(), context.square().sum()):
-        for gradient in torch.autograd.grad(loss, leaves, retain_graph=True):
+    steps = scaled_dot_product(q, k, v, allowed)
+    for loss in (steps.context[:, :, [0, 1, 3]].square().sum(), steps.context.square().sum()):
+        # nor does any step on the way hold one
+        for gradient in torch.autograd.grad(loss, [*leaves, *steps[:4]], retain_graph=True):
             assert gradient.isfinite().all()
             assert gradient.ne(0).any()

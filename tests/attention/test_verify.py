@@ -150,6 +150,16 @@ def test_the_tolerance_of_the_reader_is_for_the_arithmetic_only() -> None:
     assert too_wide.outcome is Outcome.CANNOT_TELL
 
 
+def test_a_verdict_is_equal_if_all_three_are() -> None:
+    good = verify(SMALL)
+    bad = report(replace(hard_trace(), output=hard_trace().output + 1), reference.attend(*hard_scene()), MATHS)
+    assert good.equal
+    assert not bad.equal
+    assert not replace(good, maths=bad).equal
+    assert not replace(good, arithmetic=bad).equal
+    assert not replace(good, probe=bad).equal
+
+
 @pytest.mark.parametrize("dtype", list(ARITHMETIC))
 def test_default_tolerances_are_those_of_assert_close(dtype: str) -> None:
     one = torch.ones(1, dtype=DTYPES[dtype])

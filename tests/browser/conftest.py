@@ -1,4 +1,7 @@
-"""One server and one browser for all browser tests; every page is watched for errors and foreign requests."""
+"""One server and one browser for all browser tests; every page is watched for errors and foreign requests.
+
+They end with this package: Playwright keeps an event loop running, in which other tests could not start theirs.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,13 +18,13 @@ APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server() -> Iterator[Server]:
     with serve(APP) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright, chromium(playwright) as running:
         yield running
