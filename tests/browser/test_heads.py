@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 from plotly.colors import get_colorscale
 
 from attention import AttentionConfig
@@ -74,6 +74,12 @@ def hover(page: Page, head: int, query: int, key: int) -> str:
 
 def shown_weight(text: str) -> float:
     return float(text.split(": ")[-1])
+
+
+def pinned_weight(page: Page) -> float:
+    readout = page.locator(".heads .readout").text_content() or ""
+    assert readout.endswith(" (pinned, worked out below)")
+    return shown_weight(readout.split(" (")[0])
 
 
 def scene(page: Page) -> str:
@@ -262,8 +268,7 @@ def test_a_held_key_ends_at_the_last_scene(open_page: OpenPage) -> None:
     wait_for_seed(page, 52)
     expect(page.get_by_label("Any seed")).to_have_value("52")
     expected = weights(AttentionConfig(num_tokens=64, seed=52))[4, 40, 7]
-    readout = page.locator(".heads .readout").text_content() or ""
-    assert np.float32(readout.split(": ")[2].split(". ")[0]) == expected.numpy()
+    assert np.float32(pinned_weight(page)) == expected.numpy()
 
 
 def test_sessions_do_not_see_each_other(open_page: OpenPage) -> None:
@@ -276,8 +281,7 @@ def test_sessions_do_not_see_each_other(open_page: OpenPage) -> None:
             seed = 10 * i + turn
             wait_for_seed(page, seed)
             config = AttentionConfig(embed_dim=64, num_heads=4, num_tokens=8, seed=seed)
-            readout = page.locator(".heads .readout").text_content() or ""
-            assert np.float32(readout.split(": ")[2].split(". ")[0]) == weights(config)[1, 5, 2].numpy()
+            assert np.float32(pinned_weight(page)) == weights(config)[1, 5, 2].numpy()
 
 
 def test_the_keyboard_alone_reaches_and_pins_a_cell(open_page: OpenPage) -> None:
@@ -362,3 +366,30 @@ def test_the_log_stays_clean(open_page: OpenPage, server: Server) -> None:
     log = server.log.read_text()
     assert "torch.classes" not in log
     assert "Traceback" not in log
+
+
+def test_a_dropped_connection_loses_nothing(browser: Browser, server: Server) -> None:
+    """U18: the socket is closed under an open page; Streamlit connects again, and everything is still there."""
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    sockets: list[WebSocketRoute] = []
+
+    def relay(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        socket.connect_to_server()
+
+    page.route_web_socket("**/_stcore/stream", relay)
+    page.goto(f"{server.address}/?embed_dim=96&num_heads=8&num_tokens=11&causal=false&pin=2-3-4")
+    judged(page)
+    press_seed(page)
+    wait_for_seed(page, 43)
+    sockets[-1].close()
+    for _ in range(100):
+        if len(sockets) > 1:
+            break
+        page.wait_for_timeout(100)
+    assert len(sockets) > 1, "the page did not connect again"
+    press_seed(page)
+    wait_for_seed(page, 44)
+    assert scene(page) == "8x11-of-96-full-seed44-float32"
+    expect(page.locator(".heads .below h2")).to_contain_text("Head 2: query 3 → key 4")
+    page.context.close()

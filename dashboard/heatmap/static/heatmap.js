@@ -316,7 +316,7 @@ class View {
       const every = scene.nans === scene.values.length;
       readout.textContent = every ? "Every cell is NaN." : `${scene.nans} cells are NaN (red).`;
     } else if (this.hovered) readout.textContent = this.sentence(this.hovered);
-    else if (pin && scene.contains(pin)) readout.textContent = `Pinned: ${this.sentence(pin)}. Worked out below the picture.`;
+    else if (pin && scene.contains(pin)) readout.textContent = `${this.sentence(pin)} (pinned, worked out below)`;
     else readout.textContent = "Click a cell to work it out; click a title to enlarge its head.";
   }
 
