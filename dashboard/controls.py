@@ -17,7 +17,6 @@ import streamlit as st
 from attention.compare import Tolerance
 from attention.config import (
     DTYPES,
-    MAX_EMBED_DIM,
     MAX_SEED,
     MAX_TOKENS,
     AttentionConfig,
@@ -239,7 +238,8 @@ def _open_link() -> None:
 def _say_what_was_refused() -> None:
     state = st.session_state
     if refused := state[_REFUSED]:
-        shown = ", ".join(f"{name}={state[name]}" if name in state else f"no {name}" for name in refused)
+        usual = {**vars(asked().tolerance), "pin": "the first cell", "head": "all", **state.to_dict()}
+        shown = ", ".join(f"{name}={usual.get(name, 1)}" for name in refused)
         st.caption(f":material/info: The link asked for something impossible; shown is {shown}.")
         state[_REFUSED] = []
 
@@ -280,8 +280,8 @@ def _is_possible(check: Callable[[str], bool]) -> Callable[[str | None], bool]:
 _POSSIBLE: Final = {
     name: _is_possible(check)
     for name, check in {
-        "embed_dim": lambda text: _whole(text, 1, MAX_EMBED_DIM) and int(text) in EMBED_DIMS,
-        "num_heads": lambda text: _whole(text, 0, 9999),  # moved to the nearest that divides
+        "embed_dim": lambda text: text in map(str, EMBED_DIMS),
+        "num_heads": lambda text: _whole(text, 0, 9999) and text == str(int(text)),  # moved to the nearest that divides
         "num_tokens": lambda text: _whole(text, 1, MAX_TOKENS),
         "seed": lambda text: _whole(text, 0, MAX_SEED),
         "causal": lambda text: text.lower() in ("true", "false"),
