@@ -14,6 +14,8 @@ from attention.config import AttentionConfig
 from attention.sample import AttentionParameters
 from attention.scaled_dot_product import scaled_dot_product
 
+Inputs = tuple[Tensor, AttentionParameters]  # tokens (B, T, E) and the parameters that go with them
+
 STEPS = ("q", "k", "v", "scores", "scaled", "masked", "weights", "context", "merged", "output")
 
 
@@ -85,9 +87,15 @@ def split_heads(x: Float[Tensor, "B T E"], num_heads: int) -> Float[Tensor, "B H
     return blocks.transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
 
 
-def attend_as_configured(config: AttentionConfig) -> AttentionTrace:
-    """The trace of a config: its own tokens, parameters and mask."""
-    return attend(sample.draw_tokens(config), sample.draw_parameters(config), config.num_heads, allowed_by(config))
+def draw(config: AttentionConfig) -> Inputs:
+    """The tokens and parameters of a config."""
+    return sample.draw_tokens(config), sample.draw_parameters(config)
+
+
+def attend_as_configured(config: AttentionConfig, inputs: Inputs | None = None) -> AttentionTrace:
+    """The trace of a config: its own tokens and parameters (drawn here unless handed over) and mask."""
+    tokens, parameters = inputs or draw(config)
+    return attend(tokens, parameters, config.num_heads, allowed_by(config))
 
 
 def allowed_by(config: AttentionConfig) -> Bool[Tensor, "T T"] | None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from attention import masks, reference, sample
 from attention.compare import Check, Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
-from attention.multi_head import STEPS, AttentionTrace, allowed_by, attend
+from attention.multi_head import STEPS, AttentionTrace, Inputs, allowed_by, attend, draw
 from attention.sample import AttentionParameters
 
 # float64, over 1,920 runs of correct code: largest difference 4.4e-15, no false alarm
@@ -89,16 +89,22 @@ def report(ours: AttentionTrace, pytorch: AttentionTrace, tolerance: Tolerance) 
 
 
 @torch.no_grad()
-def verify(config: AttentionConfig, tolerance: Tolerance | None = None, ours: AttentionTrace | None = None) -> Verdict:
+def verify(
+    config: AttentionConfig,
+    tolerance: Tolerance | None = None,
+    ours: AttentionTrace | None = None,
+    inputs: Inputs | None = None,
+) -> Verdict:
     """Check a scene against PyTorch, in float64 and in its own dtype.
 
     Args:
         config: the scene.
         tolerance: of the arithmetic line; by default that of `torch.testing.assert_close`.
         ours: the scene's trace, where the caller has it already.
+        inputs: the scene's tokens and parameters, likewise.
     """
-    tokens, parameters, allowed = sample.draw_tokens(config), sample.draw_parameters(config), allowed_by(config)
-    heads = config.num_heads
+    tokens, parameters = inputs or draw(config)
+    allowed, heads = allowed_by(config), config.num_heads
     if ours is None:
         ours = attend(tokens, parameters, heads, allowed)
     pytorch = reference.attend(tokens, parameters, heads, allowed)

@@ -12,17 +12,35 @@ import torch
 
 from attention.compare import Tolerance
 from attention.config import AttentionConfig
-from attention.multi_head import AttentionTrace, allowed_by, attend_as_configured
+from attention.multi_head import AttentionTrace, Inputs, allowed_by, attend_as_configured, draw
 from attention.verify import Verdict, verify
 from dashboard import heatmap
 
 Trace = Callable[[], AttentionTrace]
 
 
-@torch.no_grad()
-def trace_of(config: AttentionConfig) -> AttentionTrace:
-    """The trace of a scene. Not cached: its tensors could be changed by whoever holds them."""
-    return attend_as_configured(config)
+class Scene:
+    """What one visitor's picture was made of, kept until its verdict is found, so that it is made once.
+
+    Not in a cache: tensors could be changed by whoever holds them, and a large scene is 60 MB.
+    """
+
+    def __init__(self) -> None:
+        self._held: tuple[AttentionConfig, Inputs, AttentionTrace] | None = None
+
+    @torch.no_grad()
+    def hold(self, config: AttentionConfig) -> AttentionTrace:
+        """Make the scene and hold it; return its trace."""
+        if self._held is None or self._held[0] != config:
+            self._held = None  # before the next is made: two would be twice the memory
+            inputs = draw(config)
+            self._held = config, inputs, attend_as_configured(config, inputs)
+        return self._held[2]
+
+    def let_go(self, config: AttentionConfig) -> tuple[AttentionTrace | None, Inputs | None]:
+        """Hand out trace and inputs, if they are still those of the config, and hold nothing any more."""
+        held, self._held = self._held, None
+        return (held[2], held[1]) if held and held[0] == config else (None, None)
 
 
 @st.cache_data(max_entries=256, max_size="200MB", show_spinner=False)
@@ -35,9 +53,11 @@ def picture(config: AttentionConfig, _trace: Trace) -> heatmap.Picture:
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def verdict(config: AttentionConfig, tolerance: Tolerance) -> Verdict:
+def verdict(
+    config: AttentionConfig, tolerance: Tolerance, _ours: AttentionTrace | None = None, _inputs: Inputs | None = None
+) -> Verdict:
     """The verdict of a scene under the reader's tolerance."""
-    return verify(config, tolerance)
+    return verify(config, tolerance, _ours, _inputs)
 
 
 def identity(config: AttentionConfig) -> str:

@@ -27,10 +27,15 @@ class Line:
     def __init__(self) -> None:
         self._place = st.container(key="verdict").empty()
 
-    def begin(self, config: AttentionConfig) -> None:
-        """A picture is about to be drawn: unless its verdict is known already, say that it is on the way."""
+    def begin(self, config: AttentionConfig) -> bool:
+        """A picture is about to be drawn: unless its verdict is known already, say that it is on the way.
+
+        Returns:
+            Whether it is known.
+        """
         judged, text = st.session_state.get(_JUDGED, (None, ""))
         self._place.markdown(text if judged == config else f":gray-badge[:material/hourglass: checking] {CHECKING}")
+        return bool(judged == config)
 
     def end(self, config: AttentionConfig, verdict: Verdict) -> None:
         """All steps equal, or the first that differs; in float64, and in the dtype on screen."""

@@ -1,10 +1,9 @@
 """Every head of a from-scratch attention, beside the verdict against PyTorch."""
 
-from functools import cache
-
 import streamlit as st
 
 from attention.config import AttentionConfig
+from attention.multi_head import AttentionTrace
 from attention.worked_cell import work_out
 from dashboard import cached, cell_panel, controls, heatmap, sources, verdict_panel
 
@@ -22,6 +21,7 @@ def summary(config: AttentionConfig) -> str:
 
 st.title("Every head, checked against PyTorch", anchor=False)
 verdict_line = verdict_panel.Line()
+scene = cached.Scene()
 
 
 @st.fragment(key=controls.PICTURE)
@@ -29,8 +29,11 @@ def picture() -> None:
     """All heads, and the pinned cell worked out. It does not wait for the verdict."""
     asked = controls.asked()
     config, pin = asked.config, asked.look.pin
-    verdict_line.begin(config)
-    trace = cache(lambda: cached.trace_of(config))
+    judged = verdict_line.begin(config)
+
+    def trace() -> AttentionTrace:
+        return scene.hold(config)
+
     heatmap.heads(
         cached.picture(config, trace),
         asked.look,
@@ -40,6 +43,8 @@ def picture() -> None:
         on_pin=lambda: controls.keep_pin(KEY),
         on_enlarge=lambda: controls.keep_enlarged(KEY),
     )
+    if judged:
+        scene.let_go(config)
 
 
 @st.fragment(key=controls.VERDICT)
@@ -47,7 +52,8 @@ def verdict() -> None:
     """The verdict on the scene in the picture."""
     verdict_panel.pause()
     asked = controls.asked()
-    found = cached.verdict(asked.config, asked.tolerance)
+    ours, inputs = scene.let_go(asked.config)
+    found = cached.verdict(asked.config, asked.tolerance, ours, inputs)
     verdict_line.end(asked.config, found)
     verdict_panel.table(found, asked.config.dtype)
 

@@ -11,6 +11,7 @@ import torch
 
 from attention.compare import Tolerance
 from attention.config import DTYPES, AttentionConfig
+from attention.multi_head import attend_as_configured
 from attention.verify import ARITHMETIC, Report, verify
 from dashboard import cached, heatmap
 from tests.dashboard.helpers import SMALL, Reader, link, open_scene
@@ -32,13 +33,13 @@ def cached_functions() -> dict[str, Any]:
 def counted(config: AttentionConfig, calls: list[AttentionConfig]) -> cached.Trace:
     def trace() -> Any:
         calls.append(config)
-        return cached.trace_of(config)
+        return attend_as_configured(config)
 
     return trace
 
 
 def picture(config: AttentionConfig) -> heatmap.Picture:
-    return cached.picture(config, lambda: cached.trace_of(config))
+    return cached.picture(config, lambda: attend_as_configured(config))
 
 
 def test_each_cached_function_takes_plain_arguments() -> None:  # C01
@@ -148,10 +149,10 @@ def empty_caches() -> None:
 
 def test_a_changed_trace_does_not_reach_the_next_visitor() -> None:  # C05: tensors can be changed, so none is kept
     before = picture(SMALL)
-    mine = cached.trace_of(SMALL)
+    mine = attend_as_configured(SMALL)
     mine.weights.add_(1)
     mine.q.zero_()
-    again = cached.trace_of(SMALL)
+    again = attend_as_configured(SMALL)
     assert again.weights.max() <= 1
     assert again.q.abs().max() > 0
     empty_caches()
@@ -186,6 +187,6 @@ def test_a_visitor_changes_nothing_in_the_process() -> None:  # X03, R07
 
 
 def test_a_trace_carries_no_gradients() -> None:  # P25: such a tensor refuses to become an array
-    trace = cached.trace_of(SMALL)
+    trace = attend_as_configured(SMALL)
     assert not any(getattr(trace, field.name).requires_grad for field in dataclasses.fields(trace))
     assert torch.is_grad_enabled()

@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from attention.config import AttentionConfig
+from attention.multi_head import attend_as_configured
 from attention.worked_cell import RowEntry, Term, WorkedCell, work_out
 from dashboard import cell_panel
-from dashboard.cached import trace_of
 from tests.dashboard.helpers import SMALL, Markup, tables
 
 FULL: Final = replace(SMALL, causal=False)
@@ -34,7 +34,7 @@ def panel(cell: WorkedCell) -> tuple[list[list[str]], list[list[str]], list[list
 
 
 def cell_of(config: AttentionConfig, head: int, query: int, key: int) -> WorkedCell:
-    return work_out(trace_of(config), head, query, key)
+    return work_out(attend_as_configured(config), head, query, key)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_numbers_are_the_worked_cells(config: AttentionConfig, place: tuple[int,
 
 def test_numbers_are_the_traces_own() -> None:
     # not by way of `work_out`: one number of each kind, straight from the trace
-    trace = trace_of(SMALL)
+    trace = attend_as_configured(SMALL)
     chain, terms, row = panel(cell_of(SMALL, 2, 3, 1))
     values = {step: value for step, _, value in chain}
     assert values["q · k"] == shown(trace.scores[0, 2, 3, 1].item())
@@ -189,7 +189,7 @@ def test_one_token(causal: bool) -> None:
 
 
 def test_every_cell_of_a_scene_can_be_shown() -> None:
-    trace = trace_of(SMALL)
+    trace = attend_as_configured(SMALL)
     for head in range(3):
         for query in range(5):
             for key in range(5):

@@ -6,6 +6,7 @@ import pytest
 
 from attention.compare import Tolerance
 from attention.config import MAX_SEED, MAX_TOKENS, AttentionConfig, head_counts
+from attention.multi_head import attend_as_configured
 from attention.verify import verify
 from attention.worked_cell import work_out
 from dashboard import cached, cell_panel, controls
@@ -305,7 +306,7 @@ def test_the_worked_cell_is_the_pinned_one() -> None:
     reader = open_scene(SMALL, pin="2-3-1")
     header = reader.scene.header
     assert header["pin"] == {"head": 2, "query": 3, "key": 1}
-    assert header["below"] == cell_panel.html(work_out(cached.trace_of(SMALL), 2, 3, 1))
+    assert header["below"] == cell_panel.html(work_out(attend_as_configured(SMALL), 2, 3, 1))
 
 
 def test_no_pin_no_worked_cell() -> None:

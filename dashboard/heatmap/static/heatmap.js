@@ -53,7 +53,8 @@ class View {
     this.pin = scene.pin;
     const geometry = ["heads", "queries", "keys", "curve", "scale", "enlarged", "summary"];
     if (!before || this.themed || geometry.some((name) => before[name] !== scene[name])) this.layOut();
-    else this.paint();
+    else this.paintPixels();
+    if (JSON.stringify(before?.pin) !== JSON.stringify(scene.pin)) this.mark();
     this.describe();
     if (before?.below !== scene.below) this.parts.below.innerHTML = scene.below;
     this.root.dataset.scene = scene.id; // what is drawn now, for whoever waits for it
@@ -185,9 +186,14 @@ class View {
 
   paint() {
     if (!this.grid) return;
-    this.fitted(this.parts.pixels).paint(this.scene, this.heads, this.raster, this.palette, this.theme);
+    this.paintPixels();
     this.mark();
     this.placeTitles();
+  }
+
+  // All that new numbers change: marks and titles stay where they are.
+  paintPixels() {
+    this.fitted(this.parts.pixels).paint(this.scene, this.heads, this.raster, this.palette, this.theme);
   }
 
   // The hovered cell's row and column in every head, and the pinned cell.

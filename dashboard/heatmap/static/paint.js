@@ -32,6 +32,29 @@ export class Raster {
   }
 }
 
+const hatchTiles = new Map();
+
+// A square that repeats into diagonal lines; drawn once, as a stroke for every line and tile would cost more than the cells.
+function hatchTile({ maskedFill, maskedLine }) {
+  const name = maskedFill + maskedLine;
+  if (!hatchTiles.has(name)) {
+    const size = 6;
+    const tile = new OffscreenCanvas(size, size);
+    const context = tile.getContext("2d");
+    context.fillStyle = maskedFill;
+    context.fillRect(0, 0, size, size);
+    context.strokeStyle = maskedLine;
+    context.beginPath();
+    for (const offset of [-size, 0, size]) {
+      context.moveTo(offset - 1, size + 1);
+      context.lineTo(offset + size + 1, -1);
+    }
+    context.stroke();
+    hatchTiles.set(name, tile);
+  }
+  return hatchTiles.get(name);
+}
+
 // Plot coordinate to pixel along one axis and back, from Plotly's own numbers. A y range runs from bottom to top.
 export function axisMap(axis) {
   const [from, to] = axis._id === "y" ? [...axis.range].reverse() : axis.range;
@@ -92,21 +115,8 @@ export class Painter {
 
   hatch(box, theme) {
     const { context } = this;
-    context.fillStyle = theme.maskedFill;
+    context.fillStyle = context.createPattern(hatchTile(theme), "repeat");
     context.fillRect(box.left, box.top, box.width, box.height);
-    context.save();
-    context.beginPath();
-    context.rect(box.left, box.top, box.width, box.height);
-    context.clip();
-    context.strokeStyle = theme.maskedLine;
-    context.lineWidth = 1;
-    context.beginPath();
-    for (let offset = -box.height; offset < box.width; offset += 6) {
-      context.moveTo(box.left + offset, box.top + box.height);
-      context.lineTo(box.left + offset + box.height, box.top);
-    }
-    context.stroke();
-    context.restore();
   }
 
   numbers(scene, head, box, palette) {
