@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from attention import masks
 from attention.compare import compare
 from attention.config import AttentionConfig
-from attention.multi_head import STEPS, AttentionTrace, attend, attend_as_configured, split_heads
+from attention.multi_head import STEPS, AttentionTrace, attend, attend_as_configured, draw, split_heads
 from attention.sample import AttentionParameters
 from attention.verify import ARITHMETIC
 from tests.attention.scenes import (
@@ -228,6 +228,9 @@ def test_a_config_has_the_trace_of_its_own_draws() -> None:
     trace = attend_as_configured(config)
     assert trace.weights.shape == (1, 2, 3, 3)
     assert trace.weights.triu(1).eq(0).all()
+    assert_same(attend_as_configured(config, draw(config)), trace, rtol=0, atol=0)
+    others = AttentionConfig(embed_dim=10, num_heads=2, num_tokens=3, seed=6)
+    assert_same(attend_as_configured(config, draw(others)), attend_as_configured(others), rtol=0, atol=0)
     assert attend_as_configured(AttentionConfig(embed_dim=10, num_heads=2, causal=False)).weights.ne(0).all()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attention import reference
 from attention.compare import Outcome, Tolerance
 from attention.config import DTYPES, MAX_SEED, AttentionConfig, head_counts
-from attention.multi_head import STEPS, attend, attend_as_configured
+from attention.multi_head import STEPS, attend, attend_as_configured, draw
 from attention.verify import ARITHMETIC, MATHS, probe, report, verify
 from tests.attention.scenes import coin, hard_scene, hard_trace
 
@@ -178,6 +178,17 @@ def test_a_trace_that_is_handed_over_is_the_one_that_is_judged() -> None:
     assert verdict.maths.equal  # the equation itself is not at fault
     assert max(d.ours for d in verdict.distances if d.step == "weights") == pytest.approx(0.01, rel=1e-3)
     assert not verdict.equal
+
+
+def test_inputs_that_are_handed_over_are_the_ones_that_are_used() -> None:
+    others = replace(SMALL, seed=SMALL.seed + 1)
+    assert verify(SMALL, inputs=draw(SMALL)) == verify(SMALL)
+    assert verify(SMALL, inputs=draw(others)) == verify(others)
+    assert verify(SMALL) != verify(others)
+    # a trace of other inputs is not PyTorch's answer to these
+    mixed = verify(SMALL, ours=attend_as_configured(others), inputs=draw(SMALL)).arithmetic.first_difference
+    assert mixed is not None
+    assert mixed.step == "q"
 
 
 def test_another_dtype_does_not_pass_for_the_one_on_screen() -> None:
