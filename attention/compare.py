@@ -182,7 +182,9 @@ def _judge(found: Check, largest: float, nans: tuple[int, int]) -> tuple[Outcome
     if any(nans):
         ours, pytorch = nans
         if ours and pytorch:
-            return Outcome.NOT_COMPARABLE, f"{ours} NaN in ours and {pytorch} in PyTorch's; the rest was compared"
+            rest = f"{found.mismatches} of the other cells differ" if found.mismatches else "the other cells are equal"
+            outcome = Outcome.DIFFERS if found.mismatches else Outcome.NOT_COMPARABLE
+            return outcome, f"{ours} NaN in ours and {pytorch} in PyTorch's; {rest}"
         side = f"{ours} NaN in ours, none in PyTorch's" if ours else f"{pytorch} NaN in PyTorch's, none in ours"
         return Outcome.DIFFERS, side
     if found.mismatches:

@@ -51,7 +51,7 @@ def test_nan_never_matches_and_is_counted(tolerance: Tolerance) -> None:
     # N03: on both sides there is a third verdict, with the difference of the rest
     both = judge([NAN, 1.0, NAN, 2.0], [NAN, 1.0, NAN, 2.0], tolerance)
     assert both.outcome is Outcome.NOT_COMPARABLE
-    assert both.reason == "2 NaN in ours and 2 in PyTorch's; the rest was compared"
+    assert both.reason == "2 NaN in ours and 2 in PyTorch's; the other cells are equal"
     assert (both.max_abs, both.max_rel, both.mismatches) == (0, 0, 0)
     assert not both.equal
     ours = judge([NAN, 1.0], [5.0, 1.0], tolerance)
@@ -61,9 +61,10 @@ def test_nan_never_matches_and_is_counted(tolerance: Tolerance) -> None:
 
 
 def test_beside_nan_the_rest_is_compared() -> None:
-    # N03
+    # N03: NaN on both sides must not hide a number that differs
     check = judge([NAN, 1.0, 5.0], [NAN, 1.0, 2.0])
-    assert check.outcome is Outcome.NOT_COMPARABLE
+    assert check.outcome is Outcome.DIFFERS
+    assert check.reason == "1 NaN in ours and 1 in PyTorch's; 1 of the other cells differ"
     assert (check.mismatches, check.worst, check.max_abs, check.max_rel) == (1, (2,), 3, 1.5)
 
 
