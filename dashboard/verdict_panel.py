@@ -17,7 +17,7 @@ _JUDGED: Final = "_judged"  # the last scene that was judged, and the line about
 
 
 def pause() -> None:
-    """Let the picture out first, and a reader who goes straight on to the next scene skip this one's verdict."""
+    """Let the picture out before the verdict takes the core."""
     time.sleep(_PAUSE)
 
 

@@ -49,7 +49,7 @@ class View {
     this.readTheme();
     if (!before || String(before.stops) !== String(scene.stops)) this.palette = new Palette(scene.stops);
     this.raster.fill(scene, this.palette);
-    if (this.enlarged !== scene.enlarged || !before) this.enlarged = scene.enlarged;
+    this.enlarged = scene.enlarged;
     this.pin = scene.pin;
     const geometry = ["heads", "queries", "keys", "curve", "scale", "enlarged", "summary"];
     if (!before || this.themed || geometry.some((name) => before[name] !== scene[name])) this.layOut();
