@@ -41,10 +41,10 @@ class AttentionConfig:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        _check_whole("embed_dim", self.embed_dim, 1, MAX_EMBED_DIM)
-        _check_whole("num_heads", self.num_heads, 1, MAX_HEADS)
-        _check_whole("num_tokens", self.num_tokens, 1, MAX_TOKENS)
-        _check_whole("seed", self.seed, 0, MAX_SEED)
+        check_whole("embed_dim", self.embed_dim, 1, MAX_EMBED_DIM)
+        check_whole("num_heads", self.num_heads, 1, MAX_HEADS)
+        check_whole("num_tokens", self.num_tokens, 1, MAX_TOKENS)
+        check_whole("seed", self.seed, 0, MAX_SEED)
         if not isinstance(self.causal, bool):
             raise ValueError(f"causal is {self.causal!r}; it must be True or False.")
         if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
@@ -86,7 +86,12 @@ def nearest_head_count(embed_dim: int, wanted: int) -> int:
     return min(head_counts(embed_dim), key=lambda count: (abs(count - wanted), count))
 
 
-def _check_whole(name: str, value: object, smallest: int, largest: int) -> None:
+def check_whole(name: str, value: object, smallest: int, largest: int) -> None:
+    """Refuse what is no whole number within its limits.
+
+    Raises:
+        ValueError: as said; the message carries the name, the value and the limits.
+    """
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name} is {value!r}; it must be a whole number.")
     if not smallest <= value <= largest:

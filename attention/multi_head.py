@@ -3,6 +3,7 @@
 Source: "Attention Is All You Need" (Vaswani et al., 2017), section 3.2.2.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from attention import masks, sample
 from attention.config import AttentionConfig
+from attention.mask_config import MaskConfig
 from attention.sample import AttentionParameters
 from attention.scaled_dot_product import scaled_dot_product
 
@@ -21,48 +23,89 @@ STEPS = ("q", "k", "v", "scores", "scaled", "masked", "weights", "context", "mer
 
 @dataclass(frozen=True)
 class AttentionTrace:
-    """Every step of one attention; the output is the last of them."""
+    """Every step of one attention; the output is the last of them. Without dropout, `dropped` is `weights` itself."""
 
     q: Float[Tensor, "B H T D"]
-    k: Float[Tensor, "B H T D"]
-    v: Float[Tensor, "B H T D"]
-    scores: Float[Tensor, "B H T T"]
-    scaled: Float[Tensor, "B H T T"]
-    masked: Float[Tensor, "B H T T"]
-    weights: Float[Tensor, "B H T T"]
+    k: Float[Tensor, "B H S D"]
+    v: Float[Tensor, "B H S D"]
+    scores: Float[Tensor, "B H T S"]
+    scaled: Float[Tensor, "B H T S"]
+    masked: Float[Tensor, "B H T S"]
+    weights: Float[Tensor, "B H T S"]
+    dropped: Float[Tensor, "B H T S"]
     context: Float[Tensor, "B H T D"]
     merged: Float[Tensor, "B T E"]
     output: Float[Tensor, "B T E"]
 
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the steps that are compared."""
+        return STEPS
+
 
 def attend(
-    tokens: Float[Tensor, "B T E"],
+    tokens: Float[Tensor, "B T in"],
     parameters: AttentionParameters,
     num_heads: int,
-    allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"] | None = None,
+    drop: Callable[[Tensor], Tensor] | None = None,
+    memory: Float[Tensor, "B S in"] | None = None,
 ) -> AttentionTrace:
-    """Self-attention with `num_heads` heads, keeping each step.
+    """Attention with `num_heads` heads, keeping each step.
 
     Args:
-        tokens: embeddings; a single sequence (T, E) must be given as (1, T, E).
+        tokens: embeddings; a single sequence (T, in) must be given as (1, T, in).
         parameters: projections in and out, in the dtype of the tokens.
-        num_heads: must divide E.
+        num_heads: must divide E, the width that comes out.
         allowed: True where a query (row) may attend to a key (column); None where each may to all.
+        drop: what dropout does to the weights before they meet the values; None for nothing.
+        memory: the tokens that are attended to; None where these are the tokens themselves (self-attention).
 
     Raises:
-        ValueError: E does not divide by `num_heads`, or the mask is of other sizes or not of bool;
-            the message carries the numbers.
+        ValueError: the tokens are not (B, T, in) or of another dtype than the parameters, E does not divide
+            by `num_heads`, or the mask is of other sizes or not of bool; the message carries the numbers.
     """
-    batch, num_tokens, embed_dim = tokens.shape
-    if num_heads < 1 or embed_dim % num_heads:
-        raise ValueError(f"{num_heads} heads do not divide an embedding of {embed_dim} dimensions.")
+    memory = tokens if memory is None else memory
+    for x in (tokens, memory):
+        check_tokens(x, parameters.w_q)
+    batch, num_tokens, _ = tokens.shape
+    embed_dim = len(parameters.w_q)
+    check_head_count(embed_dim, num_heads)
     q = split_heads(project(tokens, parameters.w_q, parameters.b_q), num_heads)  # (B, H, T, D)
-    k = split_heads(project(tokens, parameters.w_k, parameters.b_k), num_heads)
-    v = split_heads(project(tokens, parameters.w_v, parameters.b_v), num_heads)
-    scores, scaled, masked, weights, context = scaled_dot_product(q, k, v, allowed)
+    k = split_heads(project(memory, parameters.w_k, parameters.b_k), num_heads)  # (B, H, S, D)
+    v = split_heads(project(memory, parameters.w_v, parameters.b_v), num_heads)
+    scores, scaled, masked, weights, dropped, context = scaled_dot_product(q, k, v, allowed, drop)
     merged = context.transpose(1, 2).reshape(batch, num_tokens, embed_dim)  # (B, H, T, D) -> (B, T, H·D)
     output = project(merged, parameters.w_o, parameters.b_o)
-    return AttentionTrace(q, k, v, scores, scaled, masked, weights, context, merged, output)
+    return AttentionTrace(q, k, v, scores, scaled, masked, weights, dropped, context, merged, output)
+
+
+def check_head_count(embed_dim: int, num_heads: int) -> None:
+    """Refuse a number of heads that would leave no whole head width.
+
+    Raises:
+        ValueError: as said; the message carries both numbers.
+    """
+    if isinstance(num_heads, bool) or not isinstance(num_heads, int):
+        raise ValueError(f"num_heads is {num_heads!r}; it must be a whole number.")
+    if num_heads < 1 or embed_dim % num_heads:
+        raise ValueError(f"{num_heads} heads do not divide an embedding of {embed_dim} dimensions.")
+
+
+def check_tokens(tokens: Tensor, weight: Tensor) -> None:
+    """Refuse tokens that a projection cannot take, in words that name what is wrong.
+
+    Raises:
+        ValueError: the tokens are not three axes, of another width than the weight's, or of another dtype.
+    """
+    width, shape = weight.shape[1], tuple(tokens.shape)
+    if tokens.ndim != 3:
+        raise ValueError(f"the tokens are {shape}; they must be (sequences, tokens, {width}).")
+    if shape[2] != width:
+        raise ValueError(f"the tokens are {shape}, {shape[2]} wide; the projection takes a width of {width}.")
+    if tokens.dtype != weight.dtype:
+        found, wanted = (str(x.dtype).removeprefix("torch.") for x in (tokens, weight))
+        raise ValueError(f"the tokens are {found}, the weights {wanted}; they must be of one dtype.")
 
 
 def project(
@@ -92,6 +135,18 @@ def draw(config: AttentionConfig) -> Inputs:
     return sample.draw_tokens(config), sample.draw_parameters(config)
 
 
+def masked_scene(tokens: Float[Tensor, "B N in"], mask: MaskConfig) -> tuple[Tensor, Tensor, Tensor]:
+    """The last tokens, that ask; the grid; and the first tokens, that are asked: as many as the mask says of each."""
+    return tokens[:, -mask.num_queries :], mask.allowed, tokens[:, : mask.num_keys]
+
+
+def attend_masked(config: AttentionConfig, mask: MaskConfig, inputs: Inputs | None = None) -> AttentionTrace:
+    """The trace of a config under another mask than its own."""
+    tokens, parameters = inputs or draw(config)
+    queries, allowed, memory = masked_scene(tokens, mask)
+    return attend(queries, parameters, config.num_heads, allowed, memory=memory)
+
+
 def attend_as_configured(config: AttentionConfig, inputs: Inputs | None = None) -> AttentionTrace:
     """The trace of a config: its own tokens and parameters (drawn here unless handed over) and mask."""
     tokens, parameters = inputs or draw(config)
@@ -100,4 +155,4 @@ def attend_as_configured(config: AttentionConfig, inputs: Inputs | None = None) 
 
 def allowed_by(config: AttentionConfig) -> Bool[Tensor, "T T"] | None:
     """The mask of a config: causal, or none."""
-    return masks.causal(config.num_tokens) if config.causal else None
+    return masks.grid(masks.causal, config.num_tokens) if config.causal else None

@@ -23,14 +23,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention.multi_head import AttentionTrace
-from attention.sample import AttentionParameters
+from attention.sample import AttentionParameters, HeadWeights
+from attention.single_head import HeadTrace
 
 
 def attend(
     tokens: Float[Tensor, "B T E"],
     parameters: AttentionParameters,
     num_heads: int,
-    allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"] | None = None,
+    memory: Float[Tensor, "B S E"] | None = None,
 ) -> AttentionTrace:
     """The steps of `multi_head.attend`, each by the PyTorch call that stands for it.
 
@@ -43,19 +45,22 @@ def attend(
     | merged | that context, head after head, by `torch.cat` |
     """
     batch, num_tokens, embed_dim = tokens.shape
+    memory = tokens if memory is None else memory
+    num_keys = memory.shape[1]
     if allowed is None:
-        allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
+        allowed = torch.ones(num_tokens, num_keys, dtype=torch.bool)
     module = as_module(parameters, num_heads)
-    packed = F.linear(tokens, module.in_proj_weight, module.in_proj_bias)
-    q, k, v = packed.unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)  # (3, B, H, T, D)
+    q, k, v = _packed(module, tokens)  # (B, H, T, D)
+    if memory is not tokens:
+        _, k, v = _packed(module, memory)  # (B, H, S, D)
 
-    per_head = allowed.expand(batch, num_heads, num_tokens, num_tokens)
+    per_head = allowed.expand(batch, num_heads, num_tokens, num_keys)
     additive = torch.zeros(allowed.shape, dtype=tokens.dtype).masked_fill(~allowed, -math.inf)
-    additive = additive.expand(per_head.shape).flatten(0, 1)  # (B·H, T, T), heads of one sequence next to each other
+    additive = additive.expand(per_head.shape).flatten(0, 1)  # (B·H, T, S), heads of one sequence next to each other
     nothing = torch.zeros((), dtype=tokens.dtype).expand(additive.shape)
     scale = 1 / math.sqrt(embed_dim // num_heads)
     context = F.scaled_dot_product_attention(q, k, v, attn_mask=per_head)
-    weights, output = _module_answer(module, tokens, q, k, per_head)
+    weights, output = _module_answer(module, tokens, memory, q, k, per_head)
     return AttentionTrace(
         q=q,
         k=k,
@@ -64,9 +69,50 @@ def attend(
         scaled=_products(nothing, q, k, scale),
         masked=_products(additive, q, k, scale),
         weights=weights,
+        dropped=weights,
         context=context,
         merged=torch.cat(context.unbind(dim=1), dim=-1),
         output=output,
+    )
+
+
+def attend_one(
+    tokens: Float[Tensor, "B T E"],
+    weights: HeadWeights,
+    allowed: Bool[Tensor, "T T"] | None = None,
+) -> HeadTrace:
+    """The steps of `single_head.SelfAttention`, whose state `weights` is, each by the PyTorch call that stands for it.
+
+    | step | call |
+    |---|---|
+    | q k v | `F.linear` |
+    | scores, scaled, masked | `torch.baddbmm` |
+    | weights | `F.scaled_dot_product_attention` with the identity for values |
+    | context | `F.scaled_dot_product_attention` |
+    """
+    num_tokens = tokens.shape[1]
+    if allowed is None:
+        allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
+    q, k, v = (
+        F.linear(tokens, weights[f"{name}.weight"], weights.get(f"{name}.bias"))[:, None]
+        for name in ("w_q", "w_k", "w_v")
+    )  # (B, 1, T, D)
+    additive = torch.zeros(allowed.shape, dtype=tokens.dtype).masked_fill(~allowed, -math.inf)
+    additive = additive.expand(len(tokens), -1, -1)
+    nothing = torch.zeros((), dtype=tokens.dtype).expand(additive.shape)
+    scale = 1 / math.sqrt(q.shape[-1])
+    identity = torch.eye(num_tokens, dtype=tokens.dtype).expand(len(tokens), 1, -1, -1)
+    found = F.scaled_dot_product_attention(q, k, identity, attn_mask=allowed)
+    return HeadTrace(
+        q=q,
+        k=k,
+        v=v,
+        scores=_products(nothing, q, k, 1.0),
+        scaled=_products(nothing, q, k, scale),
+        masked=_products(additive, q, k, scale),
+        weights=found,
+        dropped=found,
+        context=F.scaled_dot_product_attention(q, k, v, attn_mask=allowed),
     )
 
 
@@ -90,9 +136,16 @@ def as_module(parameters: AttentionParameters, num_heads: int) -> nn.MultiheadAt
     return module
 
 
+def _packed(module: nn.MultiheadAttention, tokens: Float[Tensor, "B T E"]) -> Float[Tensor, "3 B H T D"]:
+    """All three projections of the tokens by the packed weights, one head after the other."""
+    projected = F.linear(tokens, module.in_proj_weight, module.in_proj_bias)
+    heads: Tensor = projected.unflatten(-1, (3, module.num_heads, -1))
+    return heads.permute(2, 0, 3, 1, 4)
+
+
 def _products(
-    added: Float[Tensor, "BH T T"], q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H T D"], scale: float
-) -> Float[Tensor, "B H T T"]:
+    added: Float[Tensor, "BH T S"], q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H S D"], scale: float
+) -> Float[Tensor, "B H T S"]:
     """Added + scale · q kᵀ, in PyTorch's one call for it."""
     flat: Tensor = torch.baddbmm(added, q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
     batch, heads = q.shape[:2]
@@ -102,15 +155,16 @@ def _products(
 def _module_answer(
     module: nn.MultiheadAttention,
     tokens: Float[Tensor, "B T E"],
+    memory: Float[Tensor, "B S E"],
     q: Float[Tensor, "B H T D"],
-    k: Float[Tensor, "B H T D"],
-    per_head: Bool[Tensor, "B H T T"],
-) -> tuple[Float[Tensor, "B H T T"], Float[Tensor, "B T E"]]:
+    k: Float[Tensor, "B H S D"],
+    per_head: Bool[Tensor, "B H T S"],
+) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B T E"]]:
     """Weights and output of the module; (T, B, E) is its native order."""
-    x = tokens.transpose(0, 1)
-    blocked = ~per_head.flatten(0, 1)  # (B·H, T, T), heads of one sequence next to each other
+    x, m = tokens.transpose(0, 1), memory.transpose(0, 1)
+    blocked = ~per_head.flatten(0, 1)  # (B·H, T, S), heads of one sequence next to each other
     has_empty_row = bool(blocked.all(dim=-1).any())
-    output, weights = module(x, x, x, attn_mask=blocked, need_weights=not has_empty_row, average_attn_weights=False)
+    output, weights = module(x, m, m, attn_mask=blocked, need_weights=not has_empty_row, average_attn_weights=False)
     if has_empty_row:
         identity = torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:3], -1)
         weights = F.scaled_dot_product_attention(q, k, identity, attn_mask=per_head)

@@ -18,13 +18,16 @@ from attention.config import MAX_TOKENS, AttentionConfig
 
 @dataclass(frozen=True)
 class AttentionParameters:
-    """The weights and biases of one multi-head attention; weights are (out, in), as `F.linear` takes them."""
+    """The weights and biases of one multi-head attention; weights are (out, in), as `F.linear` takes them.
 
-    w_q: Float[Tensor, "E E"]
+    The tokens may be of another width than the embedding that comes out.
+    """
+
+    w_q: Float[Tensor, "E in"]
     b_q: Float[Tensor, " E"]
-    w_k: Float[Tensor, "E E"]
+    w_k: Float[Tensor, "E in"]
     b_k: Float[Tensor, " E"]
-    w_v: Float[Tensor, "E E"]
+    w_v: Float[Tensor, "E in"]
     b_v: Float[Tensor, " E"]
     w_o: Float[Tensor, "E E"]
     b_o: Float[Tensor, " E"]
@@ -32,6 +35,29 @@ class AttentionParameters:
     def to(self, dtype: torch.dtype) -> "AttentionParameters":
         """The same numbers in another precision."""
         return AttentionParameters(*(getattr(self, f.name).to(dtype) for f in fields(self)))
+
+
+# the state of a `SelfAttention`, by name
+HeadWeights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class BlockParameters:
+    """The weights and biases of one transformer block; F is the width inside its feed-forward network."""
+
+    attention: AttentionParameters
+    norm_1_weight: Float[Tensor, " E"]
+    norm_1_bias: Float[Tensor, " E"]
+    norm_2_weight: Float[Tensor, " E"]
+    norm_2_bias: Float[Tensor, " E"]
+    w_1: Float[Tensor, "F E"]
+    b_1: Float[Tensor, " F"]
+    w_2: Float[Tensor, "E F"]
+    b_2: Float[Tensor, " E"]
+
+    def to(self, dtype: torch.dtype) -> "BlockParameters":
+        """The same numbers in another precision."""
+        return BlockParameters(*(getattr(self, f.name).to(dtype) for f in fields(self)))
 
 
 def draw_tokens(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
@@ -55,6 +81,54 @@ def draw_parameters(config: AttentionConfig) -> AttentionParameters:
     shapes = {"w": (config.embed_dim, config.embed_dim), "b": (config.embed_dim,)}
     return AttentionParameters(
         *(_draw(f.name, shapes[f.name[0]], config.seed).mul_(scale) for f in fields(AttentionParameters))
+    ).to(config.torch_dtype)
+
+
+def draw_head(config: AttentionConfig, head_dim: int, value_dim: int) -> HeadWeights:
+    """The state of a `SelfAttention` without biases, with standard deviation 1/√E, in the config's dtype."""
+    widths = {"w_q": head_dim, "w_k": head_dim, "w_v": value_dim}
+    scale = 1 / math.sqrt(config.embed_dim)
+    return {
+        f"{name}.weight": _draw(f"head/{name}", (width, config.embed_dim), config.seed)
+        .mul_(scale)
+        .to(config.torch_dtype)
+        for name, width in widths.items()
+    }
+
+
+def draw_block(config: AttentionConfig, index: int = 0) -> BlockParameters:
+    """One block's parameters, in the config's dtype; block 0 attends with the parameters of `draw_parameters`.
+
+    Weights have standard deviation 1/√(their inputs) and biases 1/√E. LayerNorm's scale is drawn about 1 and
+    its shift about 0, both with a deviation of 0.2: with 1 and 0, as modules begin, a norm that forgets
+    them would go unseen.
+    """
+    embed_dim, hidden = config.embed_dim, 4 * config.embed_dim
+
+    def drawn(name: str, *shape: int, scale: float) -> Tensor:
+        return _draw(f"block {index}/{name}", shape, config.seed).mul_(scale)
+
+    small = 1 / math.sqrt(embed_dim)
+    attention = (
+        draw_parameters(config)
+        if index == 0
+        else AttentionParameters(
+            *(
+                drawn(f.name, *((embed_dim, embed_dim) if f.name[0] == "w" else (embed_dim,)), scale=small)
+                for f in fields(AttentionParameters)
+            )
+        )
+    )
+    return BlockParameters(
+        attention,
+        1 + drawn("norm_1_weight", embed_dim, scale=0.2),
+        drawn("norm_1_bias", embed_dim, scale=0.2),
+        1 + drawn("norm_2_weight", embed_dim, scale=0.2),
+        drawn("norm_2_bias", embed_dim, scale=0.2),
+        drawn("w_1", hidden, embed_dim, scale=small),
+        drawn("b_1", hidden, scale=small),
+        drawn("w_2", embed_dim, hidden, scale=1 / math.sqrt(hidden)),
+        drawn("b_2", embed_dim, scale=small),
     ).to(config.torch_dtype)
 
 

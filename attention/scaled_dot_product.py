@@ -4,6 +4,7 @@ Source: "Attention Is All You Need" (Vaswani et al., 2017), section 3.2.1, equat
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -12,12 +13,13 @@ from torch import Tensor
 
 
 class ScaledDotProduct(NamedTuple):
-    """Every step of the equation, in its order."""
+    """Every step of the equation, in its order. Without dropout, `dropped` is `weights` itself."""
 
     scores: Float[Tensor, "B H T S"]
     scaled: Float[Tensor, "B H T S"]
     masked: Float[Tensor, "B H T S"]
     weights: Float[Tensor, "B H T S"]
+    dropped: Float[Tensor, "B H T S"]
     context: Float[Tensor, "B H T V"]
 
 
@@ -26,6 +28,7 @@ def scaled_dot_product(
     k: Float[Tensor, "B H S D"],
     v: Float[Tensor, "B H S V"],
     allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"] | None = None,
+    drop: Callable[[Tensor], Tensor] | None = None,
 ) -> ScaledDotProduct:
     """Attend from every query to the keys it may see, keeping each step.
 
@@ -35,25 +38,46 @@ def scaled_dot_product(
         v: values, one for each key, of any width V.
         allowed: True where a query may attend to a key; None where every query sees every key. A
             row with no True gives zeros, as in `F.scaled_dot_product_attention`.
+        drop: what dropout does to the weights before they meet the values; None for nothing.
 
     Returns:
-        scores, scaled, masked, weights and context.
+        scores, scaled, masked, weights, dropped and context.
 
     Raises:
-        ValueError: the mask is not of bool, or not of T queries by S keys; the message says what it is.
+        ValueError: q, k and v are not of one dtype, or the mask is not of bool, or not of T queries by S
+            keys; the message says what it is.
     """
-    check_mask(allowed, q.shape[-2], k.shape[-2])
+    check_dtypes(q=q, k=k, v=v)
+    check_mask(allowed, (*q.shape[:-1], k.shape[-2]))
     scores = q @ k.mT  # (B, H, T, S)
     scaled = scores / math.sqrt(q.shape[-1])  # a sum of D unit-variance products has variance D; back to 1
     # -inf and no large number: it is right in every dtype and at every size of the scores
     masked = scaled if allowed is None else torch.where(allowed, scaled, -math.inf)
     weights = softmax_over_allowed(masked, allowed)
-    context = weights @ v  # (B, H, T, V)
-    return ScaledDotProduct(scores, scaled, masked, weights, context)
+    dropped = weights if drop is None else drop(weights)
+    context = dropped @ v  # (B, H, T, V)
+    return ScaledDotProduct(scores, scaled, masked, weights, dropped, context)
 
 
-def check_mask(allowed: Tensor | None, num_queries: int, num_keys: int) -> None:
+def check_dtypes(**tensors: Tensor) -> None:
+    """Refuse tensors of two precisions, which PyTorch's own message does not name.
+
+    Raises:
+        ValueError: as said; the message names each tensor's dtype.
+    """
+    if len({tensor.dtype for tensor in tensors.values()}) > 1:
+        found = ", ".join(f"{name} is {str(x.dtype).removeprefix('torch.')}" for name, x in tensors.items())
+        raise ValueError(f"{found}; they must all be of one dtype.")
+
+
+def check_mask(allowed: Tensor | None, scores: tuple[int, ...]) -> None:
     """Refuse a mask that would be taken for another: broadcast from fewer tokens, or made of numbers.
+
+    A mask with three axes could mean sequences or heads, and is taken for neither.
+
+    Args:
+        allowed: the mask.
+        scores: the shape of the scores that it is for: (B, H, T, S).
 
     Raises:
         ValueError: as said; the message carries the shapes.
@@ -62,9 +86,15 @@ def check_mask(allowed: Tensor | None, num_queries: int, num_keys: int) -> None:
         return
     if allowed.dtype != torch.bool:
         raise ValueError(f"the mask holds {allowed.dtype}; it must be bool, True where a query may attend.")
-    if allowed.shape[-2:] != (num_queries, num_keys):
+    shape, (*batch, num_queries, num_keys) = tuple(allowed.shape), scores
+    if shape[-2:] != (num_queries, num_keys):
+        raise ValueError(f"the mask is {shape}; it must end in ({num_queries}, {num_keys}), queries by keys.")
+    leading = shape[:-2]
+    fits = len(leading) == len(batch) and all(n in (1, size) for n, size in zip(leading, batch, strict=True))
+    if leading and not fits:
         raise ValueError(
-            f"the mask is {tuple(allowed.shape)}; it must end in ({num_queries}, {num_keys}), queries by keys."
+            f"the mask is {shape}; for scores of {tuple(scores)} it must be ({num_queries}, {num_keys}), "
+            f"or have {len(scores)} axes of which the first {len(batch)} are 1 or {' × '.join(map(str, batch))}."
         )
 
 

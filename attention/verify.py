@@ -7,9 +7,11 @@ is what "why is allclose False?" asks.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +19,8 @@ from torch import Tensor
 from attention import masks, reference, sample
 from attention.compare import Check, Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
-from attention.multi_head import STEPS, AttentionTrace, Inputs, allowed_by, attend, draw
+from attention.mask_config import MaskConfig
+from attention.multi_head import AttentionTrace, Inputs, allowed_by, attend, draw, masked_scene
 from attention.sample import AttentionParameters
 
 # float64, over 1,920 runs of correct code: largest difference 4.4e-15, no false alarm
@@ -29,6 +32,14 @@ ARITHMETIC: Final[dict[str, Tolerance]] = {
     "bfloat16": Tolerance(rtol=1.6e-2, atol=1e-5),
     "float16": Tolerance(rtol=1e-3, atol=1e-5),
 }
+
+
+class Trace(Protocol):
+    """Anything with named steps; a dot in a name leads into a trace within."""
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names, in the order in which they were computed."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +83,44 @@ class Verdict:
         return self.maths.equal and self.arithmetic.equal and self.probe.equal
 
 
-def report(ours: AttentionTrace, pytorch: AttentionTrace, tolerance: Tolerance) -> Report:
+def report(ours: Trace, pytorch: Trace, tolerance: Tolerance) -> Report:
     """Compare two traces step by step.
 
     atol is meant for numbers of about unit size. Before they are scaled, scores are larger by √D,
     and so is their rounding: they get √D times the atol.
     """
-    root = math.sqrt(ours.q.shape[-1])
-    unscaled = Tolerance(rtol=tolerance.rtol, atol=root * tolerance.atol)
-    return Report(
-        tuple(
-            compare(step, getattr(ours, step), getattr(pytorch, step), unscaled if step == "scores" else tolerance)
-            for step in STEPS
+    return Report(tuple(_check(ours, pytorch, step, tolerance) for step in ours.steps))
+
+
+def _check(ours: Trace, pytorch: Trace, step: str, tolerance: Tolerance) -> Check:
+    if step.endswith("scores"):
+        head_dim = attrgetter(f"{step.removesuffix('scores')}q")(ours).shape[-1]
+        tolerance = Tolerance(rtol=tolerance.rtol, atol=math.sqrt(head_dim) * tolerance.atol)
+    return compare(step, attrgetter(step)(ours), attrgetter(step)(pytorch), tolerance)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is judged: both sides in the dtype on screen, and both in float64."""
+
+    ours: Trace
+    pytorch: Trace
+    ours_exact: Trace
+    pytorch_exact: Trace
+
+    def judge(self, tolerance: Tolerance, probe: Report) -> Verdict:
+        """The verdict, with the probe that goes with it."""
+        return Verdict(
+            maths=report(self.ours_exact, self.pytorch_exact, MATHS),
+            arithmetic=report(self.ours, self.pytorch, tolerance),
+            distances=tuple(self._distance(step) for step in self.ours.steps),
+            probe=probe,
         )
-    )
+
+    def _distance(self, step: str) -> Distance:
+        read = attrgetter(step)
+        answer: Tensor = read(self.pytorch_exact)
+        return Distance(step, largest_distance(read(self.ours), answer), largest_distance(read(self.pytorch), answer))
 
 
 @torch.no_grad()
@@ -94,6 +129,7 @@ def verify(
     tolerance: Tolerance | None = None,
     ours: AttentionTrace | None = None,
     inputs: Inputs | None = None,
+    mask: MaskConfig | None = None,
 ) -> Verdict:
     """Check a scene against PyTorch, in float64 and in its own dtype.
 
@@ -102,20 +138,25 @@ def verify(
         tolerance: of the arithmetic line; by default that of `torch.testing.assert_close`.
         ours: the scene's trace, where the caller has it already.
         inputs: the scene's tokens and parameters, likewise.
+        mask: another mask than the config's own, with its own numbers of queries and keys.
     """
     tokens, parameters = inputs or draw(config)
-    allowed, heads = allowed_by(config), config.num_heads
-    if ours is None:
-        ours = attend(tokens, parameters, heads, allowed)
-    pytorch = reference.attend(tokens, parameters, heads, allowed)
-    exact_input = tokens.double(), parameters.to(torch.float64), heads, allowed
-    exact = reference.attend(*exact_input)
-    return Verdict(
-        maths=report(attend(*exact_input), exact, MATHS),
-        arithmetic=report(ours, pytorch, tolerance or ARITHMETIC[config.dtype]),
-        distances=tuple(_distance(step, ours, pytorch, exact) for step in STEPS),
-        probe=probe(),
+    scene = masked_scene(tokens, mask) if mask else (tokens, allowed_by(config), None)
+    exact_scene = tuple(x.double() if x is not None and x.is_floating_point() else x for x in scene)
+    exact_parameters = parameters.to(torch.float64)
+    heads = config.num_heads
+
+    def run(attention: Callable[..., AttentionTrace], scene: Any, parameters: AttentionParameters) -> AttentionTrace:
+        queries, allowed, memory = scene
+        return attention(queries, parameters, heads, allowed, memory=memory)
+
+    sides = Sides(
+        ours=ours or run(attend, scene, parameters),
+        pytorch=run(reference.attend, scene, parameters),
+        ours_exact=run(attend, exact_scene, exact_parameters),
+        pytorch_exact=run(reference.attend, exact_scene, exact_parameters),
     )
+    return sides.judge(tolerance or ARITHMETIC[config.dtype], probe())
 
 
 @cache
@@ -134,13 +175,8 @@ def probe() -> Report:
     loud = AttentionParameters(
         *(getattr(parameters, f.name) * (4 if f.name[0] == "b" else 1) for f in fields(parameters))
     )
-    allowed = torch.stack([masks.causal(num_tokens), masks.full(num_tokens)])[:, None]  # (B, 1, T, T)
+    allowed = torch.stack([masks.grid(masks.causal, num_tokens), masks.grid(masks.full, num_tokens)])[
+        :, None
+    ]  # (B, 1, T, T)
     scene = tokens, loud, heads, allowed
     return report(attend(*scene), reference.attend(*scene), MATHS)
-
-
-def _distance(step: str, ours: AttentionTrace, pytorch: AttentionTrace, exact: AttentionTrace) -> Distance:
-    answer: Tensor = getattr(exact, step)
-    return Distance(
-        step, largest_distance(getattr(ours, step), answer), largest_distance(getattr(pytorch, step), answer)
-    )

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from attention.multi_head import AttentionTrace
+from attention.single_head import HeadTrace
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,68 @@ class WorkedCell:
         return self.entry.masked != -math.inf
 
 
-def work_out(trace: AttentionTrace, head: int, query: int, key: int, sequence: int = 0) -> WorkedCell:
+@dataclass(frozen=True)
+class KeyOfRow:
+    """One key of a query's row, from its score to the share of the value that it adds."""
+
+    key: int
+    score: float
+    scaled: float
+    masked: float
+    exponential: float
+    weight: float
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class WorkedRow:
+    """All keys of one query, and the context that comes of them: Σ weight · value."""
+
+    head: int
+    query: int
+    head_dim: int
+    row_max: float
+    keys: tuple[KeyOfRow, ...]
+    context: tuple[float, ...]
+
+    @property
+    def row_sum(self) -> float:
+        """Σ exp(scaled - max) over the keys that the query may see."""
+        return math.fsum(key.exponential for key in self.keys)
+
+
+def work_out_row(trace: AttentionTrace | HeadTrace, head: int, query: int, sequence: int = 0) -> WorkedRow:
+    """Work out one row of a trace, up to the context.
+
+    Raises:
+        IndexError: the trace has no such sequence, head or query; the message carries its sizes.
+    """
+    _check_inside(trace, sequence, head, query, 0)
+    steps = (getattr(trace, name)[sequence, head, query].tolist() for name in ("scores", "scaled", "masked", "weights"))
+    scores, scaled, masked, weights = steps
+    row_max = max(masked)
+    shift = row_max if row_max > -math.inf else 0.0
+    values = trace.v[sequence, head].tolist()
+    return WorkedRow(
+        head=head,
+        query=query,
+        head_dim=trace.q.shape[-1],
+        row_max=row_max,
+        keys=tuple(
+            KeyOfRow(i, score, s, m, math.exp(m - shift), weight, tuple(value))
+            for i, (score, s, m, weight, value) in enumerate(zip(scores, scaled, masked, weights, values, strict=True))
+        ),
+        context=tuple(trace.context[sequence, head, query].tolist()),
+    )
+
+
+def work_out(trace: AttentionTrace | HeadTrace, head: int, query: int, key: int, sequence: int = 0) -> WorkedCell:
     """Work out one cell of a trace.
 
     Raises:
-        IndexError: the trace has no such head, query or key; the message carries its sizes.
+        IndexError: the trace has no such sequence, head, query or key; the message carries its sizes.
     """
-    _, heads, queries, keys = trace.weights.shape
-    if not (0 <= head < heads and 0 <= query < queries and 0 <= key < keys):
-        raise IndexError(
-            f"head {head}, query {query}, key {key}: there are {heads} heads of {queries} by {keys} cells."
-        )
+    _check_inside(trace, sequence, head, query, key)
     q, k = trace.q[sequence, head, query].tolist(), trace.k[sequence, head, key].tolist()
     masked = trace.masked[sequence, head, query].tolist()
     weights = trace.weights[sequence, head, query].tolist()
@@ -93,3 +145,13 @@ def work_out(trace: AttentionTrace, head: int, query: int, key: int, sequence: i
             for i, (value, weight) in enumerate(zip(masked, weights, strict=True))
         ),
     )
+
+
+def _check_inside(trace: AttentionTrace | HeadTrace, sequence: int, head: int, query: int, key: int) -> None:
+    sequences, heads, queries, keys = trace.weights.shape
+    if not 0 <= sequence < sequences:
+        raise IndexError(f"sequence {sequence}: there are {sequences}.")
+    if not (0 <= head < heads and 0 <= query < queries and 0 <= key < keys):
+        raise IndexError(
+            f"head {head}, query {query}, key {key}: there are {heads} heads of {queries} by {keys} cells."
+        )

@@ -10,11 +10,22 @@ from jaxtyping import install_import_hook
 # Only the modules whose signatures carry shapes: elsewhere the library's own refusals are what the tests ask for,
 # and a checker would raise before them. `test_package.py` sees to it that the list is complete.
 SHAPED = (
+    "attention.block",
+    "attention.dropout",
+    "attention.einsum",
+    "attention.feed_forward",
+    "attention.finite_mask",
+    "attention.head_counts",
+    "attention.ladder",
+    "attention.layer_norm",
+    "attention.mask_config",
     "attention.masks",
     "attention.multi_head",
     "attention.reference",
+    "attention.reference_block",
     "attention.sample",
     "attention.scaled_dot_product",
+    "attention.single_head",
 )
 
 install_import_hook(list(SHAPED), "beartype.beartype")

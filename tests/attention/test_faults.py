@@ -55,25 +55,25 @@ def split_interleaved(x: Tensor, num_heads: int) -> Tensor:
 def rescaled(factor: Callable[[int], float]) -> Callable[..., ScaledDotProduct]:
     """The equation with another factor of the scores, which is a function of D."""
 
-    def wrong(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> ScaledDotProduct:
+    def wrong(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, _drop: object) -> ScaledDotProduct:
         scores = q @ k.mT
         scaled = scores * factor(q.shape[-1])
         masked = torch.where(allowed, scaled, -math.inf)
         weights = softmax(masked)
-        return ScaledDotProduct(scores, scaled, masked, weights, weights @ v)
+        return ScaledDotProduct(scores, scaled, masked, weights, weights, weights @ v)
 
     return wrong
 
 
 def remasked(change: Callable[[Tensor], Tensor]) -> Callable[..., ScaledDotProduct]:
     """The equation under another mask than the one that was asked for."""
-    return lambda q, k, v, allowed: RIGHT(q, k, v, change(allowed))
+    return lambda q, k, v, allowed, _: RIGHT(q, k, v, change(allowed))
 
 
 def filled_with(number: float) -> Callable[..., ScaledDotProduct]:
     """Another number than minus infinity for what is blocked."""
 
-    def wrong(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> ScaledDotProduct:
+    def wrong(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, _drop: object) -> ScaledDotProduct:
         steps = RIGHT(q, k, v, allowed)
         masked = torch.where(allowed, steps.scaled, number)
         weights = softmax(masked)
@@ -85,7 +85,7 @@ def filled_with(number: float) -> Callable[..., ScaledDotProduct]:
 def reweighted(change: Callable[[ScaledDotProduct, Tensor], Tensor]) -> Callable[..., ScaledDotProduct]:
     """Other weights after all the right scores."""
 
-    def wrong(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> ScaledDotProduct:
+    def wrong(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, _drop: object) -> ScaledDotProduct:
         steps = RIGHT(q, k, v, allowed)
         weights = change(steps, allowed)
         return steps._replace(weights=weights, context=weights @ v)
@@ -117,7 +117,7 @@ FAULTS = [
     equation("N21 softmax over queries", reweighted(lambda s, _: torch.softmax(s.masked, -2)), "weights"),
     equation("N21 softmax over heads", reweighted(lambda s, _: torch.softmax(s.masked, 1).nan_to_num()), "weights"),
     equation("S10 heads averaged", reweighted(lambda s, _: s.weights.mean(1, True).expand_as(s.weights)), "weights"),
-    equation("values transposed", lambda q, k, v, allowed: RIGHT(q, k, v.flip(2), allowed), "context"),
+    equation("values transposed", lambda q, k, v, allowed, _: RIGHT(q, k, v.flip(2), allowed), "context"),
 ]
 # scores of this size leave no weight beside a billion; which number it was is only seen in `masked`
 HARMLESS_HERE = ("N09 a large negative number",)

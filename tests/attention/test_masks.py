@@ -13,26 +13,26 @@ from tests.attention.scenes import normal
 
 
 def test_causal_by_hand() -> None:
-    assert masks.causal(4).int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+    assert masks.grid(masks.causal, 4).int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
 
 
 def test_full_by_hand() -> None:
-    assert masks.full(3).int().tolist() == [[1, 1, 1], [1, 1, 1], [1, 1, 1]]
+    assert masks.grid(masks.full, 3).int().tolist() == [[1, 1, 1], [1, 1, 1], [1, 1, 1]]
 
 
 @pytest.mark.parametrize("num_tokens", [0, 1, 2, 4, 7, 256])
 def test_sizes_dtype_and_diagonal(num_tokens: int) -> None:
     # M16: blocked is what lies strictly above the diagonal; a token may see itself
     ones = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
-    assert torch.equal(~masks.causal(num_tokens), ones.triu(diagonal=1))
-    assert torch.equal(masks.full(num_tokens), ones)
-    assert masks.causal(num_tokens).dtype is masks.full(num_tokens).dtype is torch.bool
+    assert torch.equal(~masks.grid(masks.causal, num_tokens), ones.triu(diagonal=1))
+    assert torch.equal(masks.grid(masks.full, num_tokens), ones)
+    assert masks.grid(masks.causal, num_tokens).dtype is masks.grid(masks.full, num_tokens).dtype is torch.bool
 
 
 def test_true_means_may_attend() -> None:
     # M05: what SDPA means by True; nn.MultiheadAttention means the opposite
     q, k, v = (normal(seed, 2, 3, 4, 5) for seed in range(3))
-    allowed = masks.causal(4)
+    allowed = masks.grid(masks.causal, 4)
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     assert_close(F.scaled_dot_product_attention(q, k, v, attn_mask=allowed), expected)
 
@@ -48,5 +48,5 @@ def test_first_token_sees_only_itself() -> None:
 
 
 def test_config_chooses_the_mask() -> None:
-    assert_close(allowed_by(AttentionConfig(num_tokens=5)), masks.causal(5))
+    assert_close(allowed_by(AttentionConfig(num_tokens=5)), masks.grid(masks.causal, 5))
     assert allowed_by(AttentionConfig(num_tokens=5, causal=False)) is None  # which is what full means

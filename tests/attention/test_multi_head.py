@@ -30,7 +30,7 @@ from tests.attention.scenes import (
 
 
 def mask(causal: bool, num_tokens: int) -> torch.Tensor:
-    return masks.causal(num_tokens) if causal else masks.full(num_tokens)
+    return masks.grid(masks.causal, num_tokens) if causal else masks.grid(masks.full, num_tokens)
 
 
 @pytest.mark.parametrize(("embed_dim", "num_heads"), [(1, 1), (7, 1), (6, 3), (8, 8), (15, 3), (22, 2), (35, 5)])
@@ -101,11 +101,13 @@ def test_every_step_has_its_shape() -> None:
     trace, (b, h, t, d) = hard_trace(), (2, 3, 7, 5)
     shapes: dict[str, tuple[int, ...]]
     per_head, square, tokens = (b, h, t, d), (b, h, t, t), (b, t, h * d)
-    shapes = dict.fromkeys(("scores", "scaled", "masked", "weights"), square)
+    shapes = dict.fromkeys(("scores", "scaled", "masked", "weights", "dropped"), square)
     shapes |= dict.fromkeys(("q", "k", "v", "context"), per_head)
     shapes |= {"merged": tokens, "output": tokens}
-    assert {step: tuple(getattr(trace, step).shape) for step in STEPS} == shapes
-    assert tuple(field.name for field in fields(AttentionTrace)) == STEPS
+    names = tuple(field.name for field in fields(AttentionTrace))
+    assert {step: tuple(getattr(trace, step).shape) for step in names} == shapes
+    assert tuple(name for name in names if name != "dropped") == STEPS
+    assert trace.dropped is trace.weights
     with pytest.raises(FrozenInstanceError):
         trace.output = trace.merged  # type: ignore[misc]
 
@@ -122,7 +124,7 @@ def test_one_sequence_alone_or_in_a_batch() -> None:
     both = attend(tokens, parameters, num_heads, allowed)
     for i in range(2):
         one = attend(tokens[i : i + 1], parameters, num_heads, allowed[i : i + 1])
-        assert_same(one, AttentionTrace(*(getattr(both, step)[i : i + 1] for step in STEPS)))
+        assert_same(one, AttentionTrace(*(getattr(both, f.name)[i : i + 1] for f in fields(both))))
 
 
 def test_a_mask_for_each_sequence() -> None:
@@ -146,9 +148,9 @@ def test_a_later_token_does_not_leak(dtype: str) -> None:
     # M17: to the last bit
     config = AttentionConfig(embed_dim=12, num_heads=3, num_tokens=5, dtype=dtype)
     tokens, parameters = normal(8, 1, 5, 12, dtype=config.torch_dtype), random_parameters(9, 12, config.torch_dtype)
-    before = attend(tokens, parameters, 3, masks.causal(5)).output
+    before = attend(tokens, parameters, 3, masks.grid(masks.causal, 5)).output
     tokens[:, -1] += 10
-    after = attend(tokens, parameters, 3, masks.causal(5)).output
+    after = attend(tokens, parameters, 3, masks.grid(masks.causal, 5)).output
     assert torch.equal(after[:, :-1], before[:, :-1])
     assert after[:, -1].ne(before[:, -1]).any()
 
@@ -156,16 +158,16 @@ def test_a_later_token_does_not_leak(dtype: str) -> None:
 def test_a_prefix_gives_the_same_output() -> None:
     # M17: the first 100 tokens of a run over 257
     tokens, parameters = normal(10, 1, 257, 12, dtype=torch.float32), random_parameters(11, 12, torch.float32)
-    whole = attend(tokens, parameters, 3, masks.causal(257)).output
-    prefix = attend(tokens[:, :100], parameters, 3, masks.causal(100)).output
+    whole = attend(tokens, parameters, 3, masks.grid(masks.causal, 257)).output
+    prefix = attend(tokens[:, :100], parameters, 3, masks.grid(masks.causal, 100)).output
     assert_close(whole[:, :100], prefix)
 
 
 @given(st.permutations(range(7)), st.integers(0, 10**6))
 def test_without_a_mask_the_order_of_tokens_does_not_matter(order: list[int], seed: int) -> None:
     tokens, parameters = normal(seed, 2, 7, 15), random_parameters(seed, 15)
-    straight = attend(tokens, parameters, 3, masks.full(7))
-    shuffled = attend(tokens[:, order], parameters, 3, masks.full(7))
+    straight = attend(tokens, parameters, 3, masks.grid(masks.full, 7))
+    shuffled = attend(tokens[:, order], parameters, 3, masks.grid(masks.full, 7))
     assert_close(shuffled.output, straight.output[:, order], rtol=1e-7, atol=1e-9)
     assert_close(shuffled.weights, straight.weights[:, :, order][..., order], rtol=1e-7, atol=1e-9)
 
@@ -188,14 +190,14 @@ def test_heads_that_do_not_divide_are_refused_with_both_numbers(embed_dim: int, 
     # S07
     both = re.escape(f"{num_heads} heads") + rf".*\b{embed_dim} dimensions"
     with pytest.raises(ValueError, match=both):
-        attend(normal(0, 1, 3, embed_dim), random_parameters(1, embed_dim), num_heads, masks.full(3))
+        attend(normal(0, 1, 3, embed_dim), random_parameters(1, embed_dim), num_heads, masks.grid(masks.full, 3))
 
 
 def test_one_sequence_without_its_batch_axis_is_refused() -> None:
     # S11: never another picture; this is what the library says where shapes are not checked
     unchecked = inspect.unwrap(attend)
-    with pytest.raises(ValueError, match="expected 3"):
-        unchecked(normal(0, 3, 6), random_parameters(1, 6), 2, masks.full(3))
+    with pytest.raises(ValueError, match=re.escape("the tokens are (3, 6); they must be (sequences, tokens, 6).")):
+        unchecked(normal(0, 3, 6), random_parameters(1, 6), 2, masks.grid(masks.full, 3))
 
 
 def test_an_empty_row_leaves_the_output_bias() -> None:
@@ -210,7 +212,7 @@ def test_an_empty_row_leaves_the_output_bias() -> None:
 
 def test_no_mask_is_the_full_mask() -> None:
     tokens, parameters, num_heads, _ = hard_scene()
-    full = attend(tokens, parameters, num_heads, masks.full(7))
+    full = attend(tokens, parameters, num_heads, masks.grid(masks.full, 7))
     assert_same(attend(tokens, parameters, num_heads), full, rtol=0, atol=0)
     assert_same(attend(tokens, parameters, num_heads, None), full, rtol=0, atol=0)
 
@@ -218,7 +220,7 @@ def test_no_mask_is_the_full_mask() -> None:
 @pytest.mark.parametrize(("batch", "num_tokens"), [(1, 0), (0, 3)])
 def test_no_tokens_and_no_sequences(batch: int, num_tokens: int) -> None:
     # S16
-    trace = attend(normal(0, batch, num_tokens, 6), random_parameters(1, 6), 2, masks.causal(num_tokens))
+    trace = attend(normal(0, batch, num_tokens, 6), random_parameters(1, 6), 2, masks.grid(masks.causal, num_tokens))
     assert trace.weights.shape == (batch, 2, num_tokens, num_tokens)
     assert trace.output.shape == (batch, num_tokens, 6)
 

@@ -47,7 +47,7 @@ def test_what_it_offers_is_there() -> None:
 def test_shapes_are_checked_while_these_tests_run() -> None:
     q, k = torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 5)
     with pytest.raises(TypeCheckError, match=r"f32\[1,1,2,5\]"):
-        scaled_dot_product(q, k, q, masks.full(2))
+        scaled_dot_product(q, k, q, masks.grid(masks.full, 2))
     with_shapes = {name for name in MODULES if "jaxtyping" in source(name)}
     assert with_shapes == set(SHAPED)
 

@@ -41,8 +41,13 @@ def test_no_code_is_shared_with_what_is_checked() -> None:
         for name in node.names
     }
     ours = {name for name in taken if "attention" in (name[0] or "" if isinstance(name, tuple) else name)}
-    assert ours == {("attention.multi_head", "AttentionTrace"), ("attention.sample", "AttentionParameters")}
-    # and the two values that are taken do not compute
+    assert ours == {
+        ("attention.multi_head", "AttentionTrace"),
+        ("attention.sample", "AttentionParameters"),
+        ("attention.sample", "HeadWeights"),
+        ("attention.single_head", "HeadTrace"),
+    }
+    # and the values that are taken do not compute
     assert not [name for name, _ in inspect.getmembers(AttentionTrace, inspect.isfunction) if not name.startswith("_")]
 
 
@@ -63,6 +68,7 @@ def test_every_step_is_what_pytorch_gives() -> None:
         scaled=scores / 5**0.5,
         masked=(scores / 5**0.5).masked_fill(~allowed, float("-inf")),
         weights=weights,
+        dropped=weights,
         context=context,
         merged=torch.cat([context[:, head] for head in range(num_heads)], dim=-1),
         output=output,
@@ -80,7 +86,7 @@ def test_every_step_is_what_pytorch_gives() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_path_does_not_depend_on_gradients(num_heads: int, dtype: torch.dtype) -> None:
     tokens, parameters = normal(0, 2, 5, 12, dtype=dtype), random_parameters(1, 12, dtype)
-    scene = parameters, num_heads, masks.causal(5)
+    scene = parameters, num_heads, masks.grid(masks.causal, 5)
     plain = reference.attend(tokens, *scene)
     recorded = reference.attend(tokens.clone().requires_grad_(), *scene)
     with torch.no_grad():
@@ -121,7 +127,7 @@ def test_an_empty_row_is_zeros_where_the_module_gives_nan(gradients: bool) -> No
 @pytest.mark.parametrize("causal", [True, False])
 def test_no_exception_in_any_dtype(dtype: torch.dtype, causal: bool) -> None:
     # M09: nn.MultiheadAttention raises for is_causal=True alone
-    allowed = masks.causal(4) if causal else masks.full(4)
+    allowed = masks.grid(masks.causal, 4) if causal else masks.grid(masks.full, 4)
     trace = reference.attend(normal(2, 1, 4, 6, dtype=dtype), random_parameters(3, 6, dtype), 3, allowed)
     assert trace.weights.triu(1).eq(0).all() == causal
     assert trace.weights.shape == (1, 3, 4, 4)  # S10: not averaged over heads

@@ -28,7 +28,7 @@ def draw(seed: int, b: int, h: int, t: int, s: int, d: int, v: int) -> tuple[Ten
 def test_two_tokens_of_width_1_by_hand() -> None:
     # width 1: no scaling. Scores [[0, ln 2], [0, 2 ln 2]]; exp of them [[1, 2], [1, 4]]; over the row's sum
     q, k, v = (torch.tensor(x, dtype=torch.float64).view(1, 1, 2, 1) for x in ([1, 2], [0, math.log(2)], [1, 4]))
-    steps = scaled_dot_product(q, k, v, masks.full(2))
+    steps = scaled_dot_product(q, k, v, masks.grid(masks.full, 2))
     assert_close(steps.weights[0, 0], torch.tensor([[1 / 3, 2 / 3], [1 / 5, 4 / 5]], dtype=torch.float64))
     assert_close(steps.context[0, 0], torch.tensor([[3.0], [3.4]], dtype=torch.float64))  # 1/3 + 8/3, 1/5 + 16/5
 
@@ -38,7 +38,7 @@ def test_two_tokens_of_width_4_by_hand() -> None:
     q = torch.ones(1, 1, 2, 4, dtype=torch.float64)
     k = torch.tensor([[0.0] * 4, [math.log(3) / 2] * 4], dtype=torch.float64)[None, None]
     v = torch.tensor([[8.0, 0.0], [4.0, 1.0]], dtype=torch.float64)[None, None]
-    steps = scaled_dot_product(q, k, v, masks.causal(2))
+    steps = scaled_dot_product(q, k, v, masks.grid(masks.causal, 2))
     two, one = 2 * math.log(3), math.log(3)
     by_hand = {
         "scores": [[0, two], [0, two]],
@@ -93,7 +93,7 @@ def test_200_seeds_in_float32_are_all_equal() -> None:
     # N01: where the defaults of torch.allclose call 200 of 200 wrong
     for seed in range(200):
         q, k, v = (x.float() for x in draw(3 * seed, 1, 4, 16, 16, 32, 32))
-        ours = scaled_dot_product(q, k, v, masks.full(16)).context
+        ours = scaled_dot_product(q, k, v, masks.grid(masks.full, 16)).context
         check = compare("context", ours, F.scaled_dot_product_attention(q, k, v), ARITHMETIC["float32"])
         assert check.equal, (seed, check.reason)
 
@@ -139,7 +139,7 @@ def test_softmax_is_over_keys() -> None:
 def test_an_empty_row_is_zeros(dtype: torch.dtype) -> None:
     # M01: not NaN, and not the mean of V as with a large negative number
     q, k, v = (x.to(dtype) for x in draw(5, 2, 3, 4, 4, 5, 7))
-    allowed = masks.causal(4)
+    allowed = masks.grid(masks.causal, 4)
     allowed[2] = False
     steps = scaled_dot_product(q, k, v, allowed)
     assert steps.weights[:, :, 2].eq(0).all()
@@ -163,7 +163,7 @@ def test_more_queries_than_keys() -> None:
 def test_causal_is_exactly_zero_above_the_diagonal(dtype: torch.dtype) -> None:
     # M09, N09: one code path, no exception in half precision
     q, k, v = (x.to(dtype) for x in draw(7, 2, 3, 4, 4, 5, 5))
-    weights = scaled_dot_product(q, k, v, masks.causal(4)).weights
+    weights = scaled_dot_product(q, k, v, masks.grid(masks.causal, 4)).weights
     assert weights.triu(1).eq(0).all()
     assert weights.diagonal(dim1=-2, dim2=-1).gt(0).all()
 
@@ -172,17 +172,17 @@ def test_causal_is_exactly_zero_above_the_diagonal(dtype: torch.dtype) -> None:
 def test_a_later_token_does_not_leak(dtype: torch.dtype) -> None:
     # M17: to the last bit
     q, k, v = (x.to(dtype) for x in draw(8, 2, 3, 5, 5, 7, 11))
-    before = scaled_dot_product(q, k, v, masks.causal(5)).context
+    before = scaled_dot_product(q, k, v, masks.grid(masks.causal, 5)).context
     for x in (q, k, v):
         x[:, :, -1] += 10
-    after = scaled_dot_product(q, k, v, masks.causal(5)).context
+    after = scaled_dot_product(q, k, v, masks.grid(masks.causal, 5)).context
     assert torch.equal(after[:, :, :-1], before[:, :, :-1])
     assert not torch.equal(after[:, :, -1], before[:, :, -1])
 
 
 def test_zeros_for_masked_scores_and_a_late_mask_are_something_else() -> None:
     q, k, v = draw(9, 2, 3, 4, 4, 5, 7)
-    allowed = masks.causal(4)
+    allowed = masks.grid(masks.causal, 4)
     steps = scaled_dot_product(q, k, v, allowed)
     # M18: 0 is an ordinary score
     assert (torch.softmax(steps.scaled * allowed, -1) - steps.weights).abs().max() > 0.1
@@ -196,15 +196,15 @@ def test_mask_before_or_after_scaling_is_the_same_to_the_last_bit() -> None:
     # M20: minus infinity stays what it is when divided
     for dtype in DTYPES:
         q, k, v = (x.to(dtype) for x in draw(10, 2, 3, 4, 4, 5, 7))
-        steps = scaled_dot_product(q, k, v, masks.causal(4))
-        before = torch.where(masks.causal(4), steps.scores, -math.inf) / math.sqrt(5)
+        steps = scaled_dot_product(q, k, v, masks.grid(masks.causal, 4))
+        before = torch.where(masks.grid(masks.causal, 4), steps.scores, -math.inf) / math.sqrt(5)
         assert torch.equal(softmax(before), steps.weights)
 
 
 def test_garbage_in_a_masked_key_changes_nothing() -> None:
     # M24
     q, k, v = draw(11, 2, 3, 4, 4, 5, 7)
-    allowed = masks.full(4)
+    allowed = masks.grid(masks.full, 4)
     allowed[:, 1] = False
     expected = scaled_dot_product(q, k, v, allowed)
     for garbage in (math.nan, math.inf, 1e10):
@@ -223,7 +223,7 @@ def test_garbage_in_a_masked_key_changes_nothing() -> None:
 def test_masked_holds_minus_infinity_and_no_nan() -> None:
     # M26: (1 - mask) · -inf would be NaN where the mask allows
     zeros = torch.zeros(1, 1, 3, 2)
-    masked = scaled_dot_product(zeros, zeros, zeros, masks.causal(3)).masked
+    masked = scaled_dot_product(zeros, zeros, zeros, masks.grid(masks.causal, 3)).masked
     inf = math.inf
     assert torch.equal(masked[0, 0], torch.tensor([[0, -inf, -inf], [0, 0, -inf], [0, 0, 0]]))
 
@@ -231,8 +231,8 @@ def test_masked_holds_minus_infinity_and_no_nan() -> None:
 def test_a_mask_for_one_head_only() -> None:
     # M31
     q, k, v = draw(12, 2, 3, 4, 4, 8, 8)
-    allowed = masks.full(4).repeat(2, 3, 1, 1)
-    allowed[:, 2] = masks.causal(4)
+    allowed = masks.grid(masks.full, 4).repeat(2, 3, 1, 1)
+    allowed[:, 2] = masks.grid(masks.causal, 4)
     context = scaled_dot_product(q, k, v, allowed).context
     assert_close(context[:, :2], F.scaled_dot_product_attention(q, k, v)[:, :2])
     assert_close(context[:, 2], F.scaled_dot_product_attention(q, k, v, is_causal=True)[:, 2])
@@ -253,18 +253,21 @@ def test_no_tokens_and_no_keys(t: int, s: int) -> None:
     [
         (torch.ones(6, 6), "the mask holds torch.float32; it must be bool"),  # M07
         (torch.ones(6, 6).long(), "the mask holds torch.int64; it must be bool"),  # M30
-        (masks.causal(1), "the mask is (1, 1); it must end in (6, 6)"),  # S14
-        (masks.causal(4), "the mask is (4, 4); it must end in (6, 6)"),
+        (masks.grid(masks.causal, 1), "the mask is (1, 1); it must end in (6, 6)"),  # S14
+        (masks.grid(masks.causal, 4), "the mask is (4, 4); it must end in (6, 6)"),
         (torch.ones(2, 3, 6, 1).bool(), "the mask is (2, 3, 6, 1); it must end in (6, 6)"),
+        # M22: with three axes it could mean sequences or heads
+        (torch.ones(3, 6, 6).bool(), "the mask is (3, 6, 6); for scores of (2, 3, 6, 6) it must be (6, 6), or have 4"),
+        (torch.ones(3, 1, 6, 6).bool(), "of which the first 2 are 1 or 2 × 3."),
         (torch.tensor(True), "the mask is (); it must end in (6, 6)"),
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused(mask: Tensor, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        check_mask(mask, 6, 6)
-    for fits in (None, masks.causal(6), masks.full(6).expand(2, 3, 6, 6)):
-        check_mask(fits, 6, 6)
-    check_mask(torch.ones(5, 2).bool(), 5, 2)
+        check_mask(mask, (2, 3, 6, 6))
+    for fits in (None, masks.grid(masks.causal, 6), masks.grid(masks.full, 6).expand(2, 3, 6, 6)):
+        check_mask(fits, (2, 3, 6, 6))
+    check_mask(torch.ones(5, 2).bool(), (1, 1, 5, 2))
 
 
 @pytest.mark.parametrize("empty_row", [False, True])
@@ -294,7 +297,7 @@ def test_gradients_by_finite_differences() -> None:
 def test_an_empty_row_does_not_poison_gradients() -> None:
     # M04: the loss leaves row 2 out, but 0 · NaN would still reach every weight
     q, k, v = leaves = [x.requires_grad_() for x in draw(18, 2, 3, 4, 4, 5, 7)]
-    allowed = masks.causal(4)
+    allowed = masks.grid(masks.causal, 4)
     allowed[2] = False
     steps = scaled_dot_product(q, k, v, allowed)
     for loss in (steps.context[:, :, [0, 1, 3]].square().sum(), steps.context.square().sum()):

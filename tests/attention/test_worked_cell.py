@@ -58,7 +58,7 @@ def test_a_masked_cell_keeps_its_score_and_has_no_weight() -> None:
 
 def test_a_row_without_any_key_is_zeros() -> None:
     # M01
-    allowed = masks.causal(4)
+    allowed = masks.grid(masks.causal, 4)
     allowed[2] = False
     cell = work_out(attend(normal(0, 1, 4, 6), random_parameters(1, 6), 2, allowed), 1, 2, 0)
     assert cell.row_max == -math.inf

@@ -174,7 +174,7 @@ def test_weights_without_heads_are_refused() -> None:
 
 
 def test_mask_from_a_bool_tensor() -> None:  # P17: a bool heatmap is blank in Plotly; ours are bits
-    allowed = masks.causal(3).numpy()
+    allowed = masks.grid(masks.causal, 3).numpy()
     assert allowed.dtype == np.bool_
     scene = decode(payload(draw(1, 3, 3) * allowed, allowed))
     assert np.count_nonzero(scene.mask) == 6

@@ -1,0 +1,85 @@
+"""The verdict on one head, whose widths are free: `single_head.SelfAttention` against PyTorch."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from attention import masks, reference, sample
+from attention.compare import Tolerance
+from attention.config import AttentionConfig, check_whole
+from attention.multi_head import allowed_by
+from attention.sample import HeadWeights
+from attention.single_head import HeadTrace, SelfAttention
+from attention.verify import ARITHMETIC, MATHS, Report, Sides, Verdict, report
+
+MAX_WIDTH = 1024
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """A scene of one head: that of the config, whose head count is not asked, with widths of its own.
+
+    Raises:
+        ValueError: a width is no whole number from 1 to 1024.
+    """
+
+    scene: AttentionConfig
+    head_dim: int
+    value_dim: int
+
+    def __post_init__(self) -> None:
+        check_whole("head_dim", self.head_dim, 1, MAX_WIDTH)
+        check_whole("value_dim", self.value_dim, 1, MAX_WIDTH)
+
+
+def draw(config: HeadConfig) -> tuple[Tensor, HeadWeights]:
+    """The tokens and weights of a scene."""
+    return sample.draw_tokens(config.scene), sample.draw_head(config.scene, config.head_dim, config.value_dim)
+
+
+@torch.no_grad()
+def attend_as_configured(config: HeadConfig, dtype: torch.dtype | None = None) -> HeadTrace:
+    """The trace of a scene, in its own dtype or another."""
+    tokens, weights = draw(config)
+    return _ours(tokens, weights, allowed_by(config.scene), dtype or config.scene.torch_dtype)
+
+
+@torch.no_grad()
+def verify_head(config: HeadConfig, tolerance: Tolerance | None = None, ours: HeadTrace | None = None) -> Verdict:
+    """Check a scene of one head against PyTorch, in float64 and in its own dtype."""
+    tokens, weights = draw(config)
+    allowed = allowed_by(config.scene)
+    exact = tokens.double(), {name: weight.double() for name, weight in weights.items()}
+    sides = Sides(
+        ours=ours or _ours(tokens, weights, allowed, tokens.dtype),
+        pytorch=reference.attend_one(tokens, weights, allowed),
+        ours_exact=_ours(*exact, allowed, torch.float64),
+        pytorch_exact=reference.attend_one(*exact, allowed),
+    )
+    return sides.judge(tolerance or ARITHMETIC[config.scene.dtype], probe())
+
+
+@cache
+@torch.no_grad()
+def probe() -> Report:
+    """A fixed scene that hides nothing, in float64: every size another prime, biases, sharp weights, a causal mask."""
+    embed_dim, head_dim, value_dim, num_tokens = 11, 5, 3, 7
+    scene = AttentionConfig(embed_dim=embed_dim, num_heads=1, num_tokens=num_tokens, seed=11)
+    tokens = 3 * sample.draw_tokens(scene).double()
+    weights = {name: weight.double() for name, weight in sample.draw_head(scene, head_dim, value_dim).items()}
+    biases = {name.replace("weight", "bias"): weight[:, 0] for name, weight in weights.items()}
+    allowed = masks.grid(masks.causal, num_tokens)
+    ours = _ours(tokens, weights | biases, allowed, torch.float64)
+    return report(ours, reference.attend_one(tokens, weights | biases, allowed), MATHS)
+
+
+def _ours(tokens: Tensor, weights: HeadWeights, allowed: Tensor | None, dtype: torch.dtype) -> HeadTrace:
+    """The module itself, holding these weights; built on the meta device, as it would draw its own otherwise."""
+    w = {name: weight.to(dtype) for name, weight in weights.items()}
+    with torch.device("meta"):
+        (head_dim, embed_dim), value_dim = w["w_q.weight"].shape, len(w["w_v.weight"])
+        module = SelfAttention(embed_dim, head_dim, value_dim, bias="w_q.bias" in w)
+    module.load_state_dict(w, assign=True)
+    return module.trace(tokens.to(dtype), allowed)
