@@ -4,14 +4,18 @@ They compare with `torch.allclose` at rtol 1e-6 and atol 1e-6, and only what the
 here; the verdict goes further.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
 from torch import Tensor
 
+from attention import finite_mask, masks, reference, sample, verify_head
 from attention.compare import Tolerance, largest_distance
 from attention.config import AttentionConfig
+from attention.multi_head import allowed_by, draw_and_attend
+from attention.verify_block import BlockConfig, each_block
+from attention.verify_head import HeadConfig
 
 TOLERANCE: Final = Tolerance(rtol=1e-6, atol=1e-6)
 
@@ -23,6 +27,59 @@ class Claim:
     text: str
     holds: bool
     found: str
+
+
+@torch.no_grad()
+def of_heads(config: AttentionConfig) -> tuple[Claim, ...]:
+    """What the scripts assert of multi-head attention, on this scene."""
+    inputs, trace = draw_and_attend(config)
+    pytorch = reference.attend(*inputs, config.num_heads, allowed_by(config))
+    batch, num_tokens = trace.output.shape[:2]
+    square = (batch, config.num_heads, num_tokens, num_tokens)
+    return (
+        *divides(config),
+        close("weights = nn.MultiheadAttention's, per head", trace.weights, pytorch.weights),
+        shape("shape of the weights: sequences × heads × tokens × tokens", trace.weights, square),
+    )
+
+
+@torch.no_grad()
+def of_mask(config: AttentionConfig) -> tuple[Claim, ...]:
+    """What both scripts make of the causal mask: one adds -1e4 to the scores, the other fills in -inf.
+
+    Neither asserts that the two agree, nor that PyTorch does; it is what their pictures rest on.
+    """
+    (tokens, parameters), trace = draw_and_attend(replace(config, causal=True))
+    allowed = masks.grid(masks.causal, config.num_tokens)
+    added = finite_mask.attend_with_number(trace.q, trace.k, trace.v, allowed)
+    pytorch = reference.attend(tokens, parameters, config.num_heads, allowed)
+    return (
+        close("causal: -1e4 on the scores = nn.MultiheadAttention's weights", added.weights, pytorch.weights),
+        close("causal: -inf = nn.MultiheadAttention's weights", trace.weights, pytorch.weights),
+    )
+
+
+@torch.no_grad()
+def of_one_head(config: HeadConfig) -> tuple[Claim, ...]:
+    """What the first script asserts of one head, on this scene."""
+    trace = verify_head.attend_as_configured(config)
+    tokens, weights = verify_head.draw(config)
+    pytorch = reference.attend_one(tokens, weights, allowed_by(config.scene))
+    return (close("context = F.scaled_dot_product_attention's", trace.context, pytorch.context),)
+
+
+@torch.no_grad()
+def of_block(config: BlockConfig) -> tuple[Claim, ...]:
+    """What the first script says of the block: it only prints the shape. That the mask is passed on, it forgets."""
+    tokens = sample.draw_tokens(config.scene)
+    trace = next(each_block(config))
+    future = trace.attention.weights[0].triu(1)
+    claims = [shape("the block keeps the shape of the tokens", trace.output, tuple(tokens.shape))]
+    if config.scene.causal:
+        claims.append(
+            Claim("the mask reaches the attention", not future.any(), f"{future.max().item():g} on the future")
+        )
+    return tuple(claims)
 
 
 def close(text: str, ours: Tensor, pytorch: Tensor) -> Claim:

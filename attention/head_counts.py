@@ -6,14 +6,14 @@ add up to the score of one head; what changes is the scale 1/√D and that every
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention.config import AttentionConfig
-from attention.multi_head import AttentionTrace
+from attention.config import AttentionConfig, head_counts
+from attention.multi_head import AttentionTrace, attend_as_configured, draw
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,28 @@ def describe(config: AttentionConfig, trace: AttentionTrace) -> HeadStatistics:
         matmul_flops=matmul_flops(config),
         softmax_cells=heads * config.num_tokens**2,
     )
+
+
+@torch.no_grad()
+def describe_all(config: AttentionConfig) -> tuple[HeadStatistics, ...]:
+    """Every head count that divides the config's embed dim, on the same tokens and parameters."""
+    inputs = draw(config)
+    counts = (replace(config, num_heads=count) for count in head_counts(config.embed_dim))
+    return tuple(describe(counted, attend_as_configured(counted, inputs)) for counted in counts)
+
+
+@torch.no_grad()
+def score_gap(config: AttentionConfig) -> float:
+    """How far the scores of the config's heads, added up, are from those of one head, in the config's dtype."""
+    inputs = draw(config)
+    one = attend_as_configured(replace(config, num_heads=1), inputs)
+    return largest_score_gap(one, attend_as_configured(config, inputs))
+
+
+@torch.no_grad()
+def distances_of(config: AttentionConfig) -> Float[Tensor, "H H"]:
+    """How different the heads of a scene look, each pair."""
+    return head_distances(attend_as_configured(config).weights[0].double())
 
 
 def entropy(weights: Float[Tensor, "*batch S"]) -> Float[Tensor, "*batch"]:

@@ -153,6 +153,14 @@ def attend_as_configured(config: AttentionConfig, inputs: Inputs | None = None) 
     return attend(tokens, parameters, config.num_heads, allowed_by(config))
 
 
+def draw_and_attend(config: AttentionConfig, mask: MaskConfig | None = None) -> tuple[Inputs, AttentionTrace]:
+    """What a config draws, and its trace; under another mask than its own if one is given."""
+    inputs = draw(config)
+    if mask is not None:
+        return inputs, attend_masked(config, mask, inputs)
+    return inputs, attend_as_configured(config, inputs)
+
+
 def allowed_by(config: AttentionConfig) -> Bool[Tensor, "T T"] | None:
     """The mask of a config: causal, or none."""
     return masks.grid(masks.causal, config.num_tokens) if config.causal else None

@@ -1,67 +1,81 @@
 """From a config to what a page shows, cached: small frozen values and bytes, which nobody can change.
 
-The cache is one for all visitors. Every entry is keyed by the frozen config alone, and every
+The cache is one for all visitors. Every entry is keyed by its name and a frozen config alone, and every
 cache is bounded in entries and in bytes.
 """
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
-import numpy as np
 import streamlit as st
-import torch
 
 from attention.compare import Tolerance
 from attention.config import AttentionConfig
-from attention.multi_head import AttentionTrace, Inputs, allowed_by, attend_as_configured, draw
-from attention.verify import Verdict, verify
-from dashboard import heatmap
+from attention.mask_config import MaskConfig
+from attention.verify import Verdict
+from attention.verify_block import BlockConfig
+from attention.verify_head import HeadConfig
+from dashboard.heatmap import Picture
 
-Trace = Callable[[], AttentionTrace]
+Value = TypeVar("Value")
+Config = AttentionConfig | HeadConfig | BlockConfig | tuple[AttentionConfig, MaskConfig]
 
 
-class Scene:
+class Held(Generic[Value]):
     """What one visitor's picture was made of, kept until its verdict is found, so that it is made once.
 
     Not in a cache: tensors could be changed by whoever holds them, and a large scene is 60 MB.
     """
 
     def __init__(self) -> None:
-        self._held: tuple[AttentionConfig, Inputs, AttentionTrace] | None = None
+        self._held: tuple[object, Value] | None = None
 
-    @torch.no_grad()
-    def hold(self, config: AttentionConfig) -> AttentionTrace:
-        """Make the scene and hold it; return its trace."""
+    def hold(self, config: object, make: Callable[[], Value]) -> Value:
+        """Make it, unless it is held already, and hold it."""
         if self._held is None or self._held[0] != config:
             self._held = None  # before the next is made: two would be twice the memory
-            inputs = draw(config)
-            self._held = config, inputs, attend_as_configured(config, inputs)
-        return self._held[2]
+            self._held = config, make()
+        return self._held[1]
 
-    def let_go(self, config: AttentionConfig) -> tuple[AttentionTrace | None, Inputs | None]:
-        """Hand out trace and inputs, if they are still those of the config, and hold nothing any more."""
+    def let_go(self, config: object) -> Value | None:
+        """Hand it out, if it is still that of the config, and hold nothing any more."""
         held, self._held = self._held, None
-        return (held[2], held[1]) if held and held[0] == config else (None, None)
+        return held[1] if held and held[0] == config else None
 
 
 @st.cache_data(max_entries=256, max_size="200MB", show_spinner=False)
-def picture(config: AttentionConfig, _trace: Trace) -> heatmap.Picture:
-    """The weights of every head, packed for the browser."""
-    weights = _trace().weights[0].float().numpy()
-    allowed = allowed_by(config)
-    mask = np.ones(weights.shape[1:], dtype=bool) if allowed is None else allowed.numpy()
-    return heatmap.picture(weights, mask, identity(config))
+def picture(name: str, config: Config, _make: Callable[[], Picture]) -> Picture:
+    """A picture, packed for the browser; `name` tells a config's pictures apart."""
+    return _make()
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def verdict(
-    config: AttentionConfig, tolerance: Tolerance, _ours: AttentionTrace | None = None, _inputs: Inputs | None = None
-) -> Verdict:
+def verdict(config: Config, tolerance: Tolerance, _make: Callable[[], Verdict]) -> Verdict:
     """The verdict of a scene under the reader's tolerance."""
-    return verify(config, tolerance, _ours, _inputs)
+    return _make()
 
 
-def identity(config: AttentionConfig) -> str:
+@st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
+def facts(name: str, config: Config, _make: Callable[[], Value]) -> Value:
+    """Small frozen values that stand beside a picture: statistics, claims, rows of a table."""
+    return _make()
+
+
+def identity(config: Config, name: str = "") -> str:
     """A scene's name, for files and for telling two pictures apart."""
-    mask = "causal" if config.causal else "full"
+    return "-".join((*_parts(config), *name.split())).replace("_", "-")
+
+
+def _parts(config: Config) -> tuple[str, ...]:
+    if isinstance(config, HeadConfig):
+        return (*_parts(config.scene), f"head{config.head_dim}to{config.value_dim}")
+    if isinstance(config, BlockConfig):
+        norm = "pre" if config.norm_first else "post"
+        return (*_parts(config.scene), f"depth{config.depth}", norm, config.activation)
+    if isinstance(config, tuple):
+        scene, mask = config
+        rules = (f"{field}{value}" for field, value in vars(mask).items() if value not in (None, False))
+        return (*_parts(scene), "under", *rules)
+    mask_name = "causal" if config.causal else "full"
     size = f"{config.num_heads}x{config.num_tokens}-of-{config.embed_dim}"
-    return f"{size}-{mask}-seed{config.seed}-{config.dtype}"
+    return size, mask_name, f"seed{config.seed}", config.dtype

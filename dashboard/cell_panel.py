@@ -18,23 +18,23 @@ def html(cell: WorkedCell) -> str:
 def _chain(cell: WorkedCell) -> Table:
     entry = cell.entry
     rows: list[tuple[Value, ...]] = [
-        ("q · k", f"sum of {cell.head_dim} products", _number(cell.score)),
-        ("scaled", f"over √{cell.head_dim}", _number(cell.scaled)),
+        ("q · k", f"sum of {cell.head_dim} products", number(cell.score)),
+        ("scaled", f"over √{cell.head_dim}", number(cell.scaled)),
     ]
     if not cell.allowed:
         rows += [
             ("masked", f"key {cell.key} comes after query {cell.query}", "−∞"),
-            ("weight", "exp(−∞) = 0, over any sum", Mark(_number(entry.weight), "strong")),
+            ("weight", "exp(−∞) = 0, over any sum", Mark(number(entry.weight), "strong")),
         ]
     else:
         rows += [
-            ("max", "the row's largest", _number(cell.row_max)),
-            ("exp", f"exp({_number(cell.scaled)} − {_bracketed(cell.row_max)})", _number(entry.exponential)),
-            ("Σ", "the row's exponentials, summed", _number(cell.row_sum)),
+            ("max", "the row's largest", number(cell.row_max)),
+            ("exp", f"exp({number(cell.scaled)} − {_bracketed(cell.row_max)})", number(entry.exponential)),
+            ("Σ", "the row's exponentials, summed", number(cell.row_sum)),
             (
                 "weight",
-                f"{_number(entry.exponential)} / {_number(cell.row_sum)}",
-                Mark(_number(entry.weight), "strong"),
+                f"{number(entry.exponential)} / {number(cell.row_sum)}",
+                Mark(number(entry.weight), "strong"),
             ),
         ]
     return Table("The weight, step by step", ("step", "how", "value"), rows)
@@ -42,12 +42,10 @@ def _chain(cell: WorkedCell) -> Table:
 
 def _terms(cell: WorkedCell) -> Table:
     by_size = sorted(cell.terms, key=lambda term: -abs(term.product))
-    rows: list[tuple[Value, ...]] = [
-        (str(t.d), _number(t.q), _number(t.k), _number(t.product)) for t in by_size[:SHOWN]
-    ]
+    rows: list[tuple[Value, ...]] = [(str(t.d), number(t.q), number(t.k), number(t.product)) for t in by_size[:SHOWN]]
     if rest := by_size[SHOWN:]:
-        rows.append((f"{len(rest)} smaller", "", "", _number(sum(t.product for t in rest))))
-    rows.append(("sum", "", "", Mark(_number(cell.score), "strong")))
+        rows.append((f"{len(rest)} smaller", "", "", number(sum(t.product for t in rest))))
+    rows.append(("sum", "", "", Mark(number(cell.score), "strong")))
     return Table("The dot product, term by term", ("dimension", "q", "k", "q × k"), rows)
 
 
@@ -58,22 +56,23 @@ def _row(cell: WorkedCell) -> Table:
     rows: list[tuple[Value, ...]] = [
         (
             Mark(str(e.key), "strong") if e.key == cell.key else str(e.key),
-            _number(e.masked),
-            _number(e.exponential),
-            Mark(_number(e.weight), "strong") if e.key == cell.key else _number(e.weight),
+            number(e.masked),
+            number(e.exponential),
+            Mark(number(e.weight), "strong") if e.key == cell.key else number(e.weight),
         )
         for e in shown
     ]
     if rest := [entry for entry in seen if entry not in shown]:
         sums = sum(e.exponential for e in rest), sum(e.weight for e in rest)
-        rows.append((f"{len(rest)} smaller", "", *map(_number, sums)))
+        rows.append((f"{len(rest)} smaller", "", *map(number, sums)))
     if hidden := len(cell.row) - len(seen):
         rows.append((f"{hidden} masked", "−∞", "0", "0"))
-    rows.append(("sum", "", _number(cell.row_sum), _number(sum(e.weight for e in cell.row))))
+    rows.append(("sum", "", number(cell.row_sum), number(sum(e.weight for e in cell.row))))
     return Table(f"The row of query {cell.query}", ("key", "scaled", "exp(scaled − max)", "weight"), rows)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A number with its sign as a true minus: four decimals, or scientific where that says nothing."""
     if value == 0:
         return "0"
     text = f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3e}"
@@ -81,4 +80,4 @@ def _number(value: float) -> str:
 
 
 def _bracketed(value: float) -> str:
-    return f"({_number(value)})" if value < 0 else _number(value)
+    return f"({number(value)})" if value < 0 else number(value)

@@ -8,9 +8,9 @@ another control moves. Drawing all controls again at each change would cost the 
 the picture does.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 
@@ -24,7 +24,10 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
+from dashboard import link, page_controls
+from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
+from dashboard.link import Parameter
 
 # many divisors each, and close enough together that a step is a step
 EMBED_DIMS: Final = (
@@ -38,17 +41,11 @@ DEFAULT_PIN: Final = Cell(head=0, query=9, key=4)
 SCALES: Final[tuple[Scale, ...]] = ("shared", "per-head")
 CURVES: Final[tuple[Curve, ...]] = ("linear", "sqrt", "log")
 
-# the fragments that every page has, in the order in which they run
-PICTURE: Final = "picture"
-VERDICT: Final = "verdict"
-
 _URL: Final = "query-params"
 _LONGEST: Final = 12  # characters: nothing longer names a cell or a head
 _HEADS: Final = "_heads"
 _SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
-_OPENED: Final = "_opened"
-_REFUSED: Final = "_refused"
 _SEED_SLIDER: Final = "_seed_slider"
 
 
@@ -66,10 +63,10 @@ def asked() -> Asked:
     state = st.session_state
     config = AttentionConfig(
         embed_dim=state["embed_dim"],
-        num_heads=state.get("num_heads", 1),  # there is no slider where only one count divides
+        num_heads=_num_heads(),
         num_tokens=state["num_tokens"],
         seed=state["seed"],
-        causal=state["causal"],
+        causal=state.get("causal", DEFAULT.causal),
         dtype=state["dtype"],
     )
     look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
@@ -77,11 +74,12 @@ def asked() -> Asked:
     return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
 
 
-def draw() -> None:
-    """Draw the scene's controls and the picture's switches in the sidebar."""
-    _open_link()
+def draw(page: str) -> None:
+    """Draw the sidebar: the scene's controls, those of the page (named after its file), the picture's switches."""
+    link.open_once(_PARAMETERS)
     with st.sidebar:
-        _scene()
+        _scene(page)
+        page_controls.draw(page)
         _picture()
         _say_what_was_refused()
 
@@ -89,12 +87,20 @@ def draw() -> None:
 def draw_tolerance() -> None:
     """Draw rtol and atol. They begin as `torch.testing.assert_close` has them for the dtype."""
     usual = ARITHMETIC[st.session_state["dtype"]]
+    keep_in_url("rtol", "atol")
     left, right = st.columns(2)
     for place, name, value in ((left, "rtol", usual.rtol), (right, "atol", usual.atol)):
         place.number_input(
             name, 0.0, 1.0, value=value, step=max(value / 10, 1e-9), format="%.1e", key=name, bind=_URL,
-            on_change=_rerun(VERDICT),
+            on_change=rerun(VERDICT),
         )  # fmt: skip
+
+
+def set_scene(values: Mapping[str, Any]) -> None:
+    """Set controls all at once, as a preset does, from a callback; the tolerance goes back to the usual one."""
+    st.session_state.update(values)
+    st.session_state.pop(_NOTICE, None)
+    _reset_tolerance()
 
 
 def keep_pin(key: str) -> None:
@@ -111,22 +117,37 @@ def keep_enlarged(key: str) -> None:
         st.query_params["head"] = head[:_LONGEST]
 
 
-def _scene() -> None:
+def keep_in_url(*keys: str) -> None:
+    """Say the values of a page's own widgets again before they are drawn: the URL forgot them with the last page."""
+    for key in keys:
+        if key in st.session_state:
+            st.session_state[key] = st.session_state[key]
+
+
+def _scene(page: str) -> None:
     st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
-    _move_heads_asked_by_link()
-    _heads()
+    if page != "one_head":
+        _move_heads_that_do_not_divide()
+        _heads()
     st.slider(
         "Tokens", 1, MAX_TOKENS, value=DEFAULT.num_tokens, key="num_tokens", bind=_URL,
-        on_change=_rerun(PICTURE, VERDICT),
+        on_change=rerun(PICTURE, VERDICT),
     )  # fmt: skip
     _seed()
-    st.toggle(
-        "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before.",
-        on_change=_rerun(PICTURE, VERDICT),
-    )  # fmt: skip
+    if page == "four_ways":  # its classes are always causal
+        st.caption("Causal: always, on this page")
+    else:
+        _causal()
     st.selectbox(
         "Precision", list(DTYPES), index=list(DTYPES).index(DEFAULT.dtype), key="dtype", bind=_URL,
         on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
+    )  # fmt: skip
+
+
+def _causal() -> None:
+    st.toggle(
+        "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before.",
+        on_change=rerun(PICTURE, VERDICT),
     )  # fmt: skip
 
 
@@ -134,17 +155,13 @@ def _picture() -> None:
     st.segmented_control(
         "Colour of a weight", CURVES, default="sqrt", required=True,
         key="curve", bind=_URL, help="sqrt shows small weights that a linear scale leaves dark.",
-        on_change=_rerun(PICTURE),
+        on_change=rerun(PICTURE),
     )  # fmt: skip
     st.segmented_control(
         "Colour scale", SCALES, default="shared", required=True,
         key="scale", bind=_URL, help="From 0 to 1 for all heads, or to each head's own largest weight.",
-        on_change=_rerun(PICTURE),
+        on_change=rerun(PICTURE),
     )  # fmt: skip
-
-
-def _rerun(*fragments: str) -> Callable[[], None]:
-    return lambda: st.rerun(fragments)
 
 
 @st.fragment(key=_HEADS)
@@ -153,7 +170,7 @@ def _heads() -> None:
     embed_dim = st.session_state["embed_dim"]
     counts = head_counts(embed_dim)
     if len(counts) == 1:  # a slider needs two ends
-        st.session_state.pop("num_heads", None)
+        st.session_state["num_heads"] = 1
         st.caption(f"Heads: 1, the only count that divides {embed_dim}")
     else:
         nearest = nearest_head_count(embed_dim, DEFAULT.num_heads)
@@ -164,17 +181,17 @@ def _heads() -> None:
 
 def _take_heads() -> None:
     had_notice = st.session_state.pop(_NOTICE, None)
-    st.rerun([PICTURE, VERDICT, *([_HEADS] if had_notice else [])])
+    rerun(PICTURE, VERDICT, *([_HEADS] if had_notice else []))()
 
 
 def _fit_heads() -> None:
     """After a new embed dim: keep the head count, or move it to the nearest that divides, and say so."""
     st.session_state.pop(_NOTICE, None)
-    before = st.session_state.get("num_heads", 1)
+    before = _num_heads()
     embed_dim = st.session_state["embed_dim"]
     fits = before in head_counts(embed_dim)
     st.session_state["num_heads"] = before if fits else _moved(before, embed_dim)
-    st.rerun([PICTURE, VERDICT, _HEADS])
+    rerun(PICTURE, VERDICT, _HEADS)()
 
 
 def _moved(heads: int, embed_dim: int) -> int:
@@ -189,7 +206,7 @@ def _seed() -> None:
     slider, number = st.columns([3, 2], vertical_alignment="bottom")
     seed = number.number_input(
         "Any seed", 0, MAX_SEED, value=DEFAULT.seed, step=1, key="seed", bind=_URL, label_visibility="collapsed",
-        on_change=_rerun(PICTURE, VERDICT, _SEED),
+        on_change=rerun(PICTURE, VERDICT, _SEED),
     )  # fmt: skip
     st.session_state[_SEED_SLIDER] = min(seed, SEEDS_ON_SLIDER)
     slider.slider("Seed", 0, SEEDS_ON_SLIDER, key=_SEED_SLIDER, on_change=_take_slider_seed)
@@ -197,7 +214,7 @@ def _seed() -> None:
 
 def _take_slider_seed() -> None:
     st.session_state["seed"] = st.session_state[_SEED_SLIDER]
-    st.rerun([PICTURE, VERDICT, _SEED])
+    rerun(PICTURE, VERDICT, _SEED)()
 
 
 def _reset_tolerance() -> None:
@@ -210,87 +227,52 @@ def _pinned(config: AttentionConfig) -> Cell | None:
     text = st.query_params.get("pin", "")
     if text == "none":
         return None
-    wanted = _cell(text) or DEFAULT_PIN
+    wanted = link.cell(text) or DEFAULT_PIN
     last = config.num_tokens - 1
     return Cell(min(wanted.head, config.num_heads - 1), min(wanted.query, last), min(wanted.key, last))
 
 
 def _enlarged(config: AttentionConfig) -> int | None:
     text = st.query_params.get("head", "")
-    return int(text) if _whole(text, 0, config.num_heads - 1) else None
+    return int(text) if link.is_whole(text, 0, config.num_heads - 1) else None
 
 
-def _open_link() -> None:
-    """Once a session: take what is impossible out of the link, before a widget reads it, and remember what it was.
-
-    Streamlit falls back to the default for most nonsense, without a word; an infinite number it does not survive.
-    """
-    if _REFUSED in st.session_state:
-        return
-    refused = [name for name, is_possible in _POSSIBLE.items() if not is_possible(st.query_params.get(name))]
-    for name in refused:
-        del st.query_params[name]
-    st.session_state[_REFUSED] = refused
-    if refused:
-        st.rerun()  # widgets read the link as it was when the run began
+def _num_heads() -> int:
+    """The head count that is set; there may be no slider for it, where only one divides or the page has one head."""
+    return int(
+        st.session_state.get("num_heads") or nearest_head_count(st.session_state["embed_dim"], DEFAULT.num_heads)
+    )
 
 
 def _say_what_was_refused() -> None:
     state = st.session_state
-    if refused := state[_REFUSED]:
+    if refused := link.take_refused():
         usual = {**vars(asked().tolerance), "pin": "the first cell", "head": "all", **state.to_dict()}
-        shown = ", ".join(f"{name}={usual.get(name, 1)}" for name in refused)
+        shown = ", ".join(f"{name}={usual.get(name, 'the usual')}" for name in refused)
         st.caption(f":material/info: The link asked for something impossible; shown is {shown}.")
-        state[_REFUSED] = []
 
 
-def _move_heads_asked_by_link() -> None:
-    asked = st.query_params.get("num_heads")
-    embed_dim = st.session_state["embed_dim"]
-    if _OPENED not in st.session_state and asked and int(asked) not in head_counts(embed_dim):
-        st.session_state["num_heads"] = _moved(int(asked), embed_dim)
-    st.session_state[_OPENED] = True
+def _move_heads_that_do_not_divide() -> None:
+    """A link, or an embed dim moved while the slider was away, may leave a count that does not divide."""
+    state = st.session_state
+    asked = state.get("num_heads") or st.query_params.get("num_heads")
+    if asked and int(asked) not in head_counts(state["embed_dim"]):
+        state["num_heads"] = _moved(int(asked), state["embed_dim"])
 
 
-def _whole(text: str, smallest: int, largest: int) -> bool:
-    """Whether the text is a whole number within the limits, in plain digits."""
-    return text.isascii() and text.isdecimal() and len(text) <= len(str(largest)) and smallest <= int(text) <= largest
-
-
-def _fraction(text: str) -> bool:
-    """Whether the text is a number from 0 to 1."""
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False
-
-
-def _cell(text: str) -> Cell | None:
-    """The cell that "head-query-key" names, or None."""
-    parts = text.split("-")
-    if len(parts) == 3 and all(_whole(part, 0, 9999) for part in parts):
-        return Cell(*map(int, parts))
-    return None
-
-
-def _is_possible(check: Callable[[str], bool]) -> Callable[[str | None], bool]:
-    return lambda text: text is None or check(text)
-
-
-_POSSIBLE: Final = {
-    name: _is_possible(check)
-    for name, check in {
-        "embed_dim": lambda text: text in map(str, EMBED_DIMS),
-        "num_heads": lambda text: _whole(text, 0, 9999) and text == str(int(text)),  # moved to the nearest that divides
-        "num_tokens": lambda text: _whole(text, 1, MAX_TOKENS),
-        "seed": lambda text: _whole(text, 0, MAX_SEED),
-        "causal": lambda text: text.lower() in ("true", "false"),
-        "dtype": DTYPES.__contains__,
-        "curve": CURVES.__contains__,
-        "scale": SCALES.__contains__,
-        "rtol": _fraction,
-        "atol": _fraction,
-        "pin": lambda text: text == "none" or _cell(text) is not None,
-        "head": lambda text: _whole(text, 0, 9999),
-    }.items()
+_PARAMETERS: Final[dict[str, Parameter]] = {
+    "embed_dim": Parameter(link.one_of(*map(str, EMBED_DIMS))),
+    # moved to the nearest that divides
+    "num_heads": Parameter(lambda text: link.is_whole(text, 0, 9999) and text == str(int(text)), int, kept=True),
+    "num_tokens": Parameter(link.whole_number(1, MAX_TOKENS)),
+    "seed": Parameter(link.whole_number(0, MAX_SEED)),
+    "causal": Parameter(*link.BOOL, kept=True),
+    "dtype": Parameter(link.one_of(*DTYPES)),
+    "curve": Parameter(link.one_of(*CURVES)),
+    "scale": Parameter(link.one_of(*SCALES)),
+    "rtol": Parameter(link.is_fraction),
+    "atol": Parameter(link.is_fraction),
+    "pin": Parameter(lambda text: text == "none" or link.cell(text) is not None),
+    "head": Parameter(link.whole_number(0, 9999)),
+    **page_controls.PARAMETERS,
 }

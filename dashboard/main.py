@@ -1,14 +1,28 @@
 """The router: page config, shared controls, and the page that is open."""
 
+from typing import Final
+
 import streamlit as st
 
 from dashboard import assets, controls, style
 
+# file in app_pages, title, icon; the first is what opens
+PAGES: Final = (
+    ("heads", "Every head", "grid_view"),
+    ("one_head", "One head, step by step", "footprint"),
+    ("masks", "Masks", "background_grid_small"),
+    ("head_counts", "How many heads", "account_tree"),
+    ("four_ways", "Four ways, one answer", "fork_right"),
+    ("block", "Transformer block", "layers"),
+)
+
 st.set_page_config(page_title="Attention Lab", page_icon=assets.url("icon.svg"), layout="wide")
 style.apply()
 
-page = st.navigation(
-    [st.Page("app_pages/heads.py", title="Every head", icon=":material/grid_view:", url_path="heads", default=True)]
-)
-controls.draw()
+pages = {
+    name: st.Page(f"app_pages/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=not place)
+    for place, (name, title, icon) in enumerate(PAGES)
+}
+page = st.navigation(list(pages.values()))
+controls.draw(next(name for name, candidate in pages.items() if candidate == page))
 page.run()

@@ -6,7 +6,6 @@ from typing import Final
 import streamlit as st
 
 from attention.compare import Check, Outcome
-from attention.config import AttentionConfig
 from attention.verify import Report, Verdict
 from dashboard import tables
 from dashboard.tables import Mark, Table
@@ -27,7 +26,7 @@ class Line:
     def __init__(self) -> None:
         self._place = st.container(key="verdict").empty()
 
-    def begin(self, config: AttentionConfig) -> bool:
+    def begin(self, config: object) -> bool:
         """A picture is about to be drawn: unless its verdict is known already, say that it is on the way.
 
         Returns:
@@ -37,15 +36,18 @@ class Line:
         self._place.markdown(text if judged == config else f":gray-badge[:material/hourglass: checking] {CHECKING}")
         return bool(judged == config)
 
-    def end(self, config: AttentionConfig, verdict: Verdict) -> None:
+    def end(self, config: object, verdict: Verdict) -> None:
         """All steps equal, or the first that differs; in float64, and in the dtype on screen."""
         text = " ".join(_headline(verdict))
         self._place.markdown(text)
         st.session_state[_JUDGED] = config, text
 
 
-def table(verdict: Verdict, dtype: str) -> None:
-    """One row per step: both comparisons, and how far each side is from the float64 answer."""
+def table(verdict: Verdict, dtype: str, only: str = "") -> None:
+    """One row per step: both comparisons, and how far each side is from the float64 answer.
+
+    `only` leaves out the steps whose names do not begin with it, and the beginning of the others.
+    """
     head = (
         "step", "shape", "verdict", "largest difference", "verdict", "largest difference", "relative", "worst cell",
         "allowed", "of it used", "ours", "PyTorch's",
@@ -53,7 +55,7 @@ def table(verdict: Verdict, dtype: str) -> None:
     groups = (("", 2), ("the maths: float64", 2), (f"the arithmetic: {dtype}", 6), ("off the float64 answer", 2))
     rows = [
         (
-            Mark(maths.step, "code"),
+            Mark(maths.step.removeprefix(only), "code"),
             " × ".join(map(str, maths.shape)),
             _mark(maths),
             _number(maths.max_abs),
@@ -69,6 +71,7 @@ def table(verdict: Verdict, dtype: str) -> None:
         for maths, check, distance in zip(
             verdict.maths.checks, verdict.arithmetic.checks, verdict.distances, strict=True
         )
+        if maths.step.startswith(only)
     ]
     caption = "Each step of ours against PyTorch's: |ours − x| ≤ atol + rtol·|x|, where x is PyTorch's number"
     st.html(tables.html(Table(caption, head, rows, groups), kind="steps"))

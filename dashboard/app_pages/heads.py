@@ -2,12 +2,43 @@
 
 import streamlit as st
 
+from attention import claims, masks, multi_head, sample, scaled_dot_product
 from attention.config import AttentionConfig
-from attention.multi_head import AttentionTrace
+from attention.multi_head import AttentionTrace, Inputs
+from attention.verify import Verdict, verify
 from attention.worked_cell import work_out
-from dashboard import cached, cell_panel, controls, heatmap, sources, verdict_panel
+from dashboard import cached, cell_panel, controls, heatmap, lesson, presets, verdict_panel
+from dashboard.fragments import PICTURE, VERDICT
+from dashboard.lesson import Lesson
 
 KEY = "heads_picture"
+LESSON = Lesson(
+    title="Every head, checked against PyTorch",
+    lead="Each head asks, for every token (a row), how much it takes from each token that it may see (a column).",
+    equation=r"\text{weights} = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{D}}\right)",
+    tries=(
+        "Turn **Causal** off: the hatched half fills, and every row shares its weight out among more keys.",
+        "Move **Heads** to 1 and on: the heads get wider, their scores larger before the scale, their maps fewer.",
+        "Click a cell to see its weight worked out; set **Precision** to float16 and see which step moves first.",
+    ),
+    code=(
+        sample.draw_tokens,
+        sample.draw_parameters,
+        sample._draw,
+        masks.causal,
+        masks.grid,
+        multi_head.attend,
+        multi_head.project,
+        multi_head.split_heads,
+        scaled_dot_product.scaled_dot_product,
+        scaled_dot_product.softmax_over_allowed,
+        scaled_dot_product.softmax,
+    ),
+    presets=(presets.TWELVE_HEADS, presets.TWELVE_CAUSAL),
+)
+SAYS = heatmap.Says(
+    hint="Click a cell to work it out; click a title to enlarge its head.", pinned="pinned, worked out below"
+)
 
 
 def summary(config: AttentionConfig) -> str:
@@ -19,47 +50,52 @@ def summary(config: AttentionConfig) -> str:
     )
 
 
-st.title("Every head, checked against PyTorch", anchor=False)
-verdict_line = verdict_panel.Line()
-scene = cached.Scene()
+line = lesson.begin(LESSON)
+held: cached.Held[tuple[Inputs, AttentionTrace]] = cached.Held()
 
 
-@st.fragment(key=controls.PICTURE)
+@st.fragment(key=PICTURE)
 def picture() -> None:
     """All heads, and the pinned cell worked out. It does not wait for the verdict."""
     asked = controls.asked()
     config, pin = asked.config, asked.look.pin
-    judged = verdict_line.begin(config)
+    judged = line.begin(config)
 
     def trace() -> AttentionTrace:
-        return scene.hold(config)
+        return held.hold(config, lambda: multi_head.draw_and_attend(config))[1]
 
-    heatmap.heads(
-        cached.picture(config, trace),
+    def packed() -> heatmap.Picture:
+        weights, allowed = trace().weights[0].float().numpy(), multi_head.allowed_by(config)
+        return heatmap.picture(weights, None if allowed is None else allowed.numpy(), cached.identity(config))
+
+    heatmap.show(
+        cached.picture("heads", config, packed),
         asked.look,
         summary(config),
         cell_panel.html(work_out(trace(), pin.head, pin.query, pin.key)) if pin else "",
         key=KEY,
+        says=SAYS,
         on_pin=lambda: controls.keep_pin(KEY),
         on_enlarge=lambda: controls.keep_enlarged(KEY),
     )
     if judged:
-        scene.let_go(config)
+        held.let_go(config)
 
 
-@st.fragment(key=controls.VERDICT)
+@st.fragment(key=VERDICT)
 def verdict() -> None:
     """The verdict on the scene in the picture."""
     verdict_panel.pause()
     asked = controls.asked()
-    ours, inputs = scene.let_go(asked.config)
-    found = cached.verdict(asked.config, asked.tolerance, ours, inputs)
-    verdict_line.end(asked.config, found)
-    verdict_panel.table(found, asked.config.dtype)
+    config = asked.config
+    inputs, ours = held.let_go(config) or (None, None)
+
+    def judge() -> Verdict:
+        return verify(config, asked.tolerance, ours, inputs)
+
+    scripts = cached.facts("claims", config, lambda: claims.of_heads(config))
+    lesson.judged(line, config, cached.verdict(config, asked.tolerance, judge), config.dtype, scripts)
 
 
 picture()
-st.header("Step by step against PyTorch", anchor=False)
-controls.draw_tolerance()
-verdict()
-sources.draw()
+lesson.end(LESSON, verdict)

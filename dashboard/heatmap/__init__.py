@@ -1,4 +1,4 @@
-"""The mounted heatmap of all heads: one tiled plot that is fed with bytes and updated in place.
+"""The mounted heatmap: tiles (the heads, or the steps, of an attention) in one plot, fed with bytes, updated in place.
 
 `st.plotly_chart` would rebuild the plot at every change, lose its zoom, and answer no click on a
 cell. The component keeps Plotly's axes, zoom, pan and colour bar mounted and repaints only the
@@ -8,6 +8,7 @@ pixels under them.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Final, Literal
 
 import numpy as np
@@ -20,8 +21,11 @@ from dashboard import assets
 Scale = Literal["shared", "per-head"]
 Curve = Literal["linear", "sqrt", "log"]
 
-# perceptually even, rising in lightness, and told apart with every common colour blindness
-COLOUR_SCALE: Final = "Viridis"
+Kind = Literal["weights", "signed"]
+
+# weights: perceptually even, rising in lightness, and told apart with every common colour blindness;
+# signed numbers: two hues that grow from a light middle, which is always 0
+COLOUR_SCALES: Final[dict[Kind, str]] = {"weights": "Viridis", "signed": "RdBu_r"}
 
 _HTML: Final = """
 <div class="heads">
@@ -83,55 +87,128 @@ class Look:
 
 
 @dataclass(frozen=True)
+class Says:
+    """What a picture tells the reader: `hint` while nothing is hovered, `pinned` behind the pinned cell.
+
+    A picture whose `pinned` is empty answers no click. `tallest` caps the height of its tiles, in pixels.
+    """
+
+    hint: str = "Hover over a cell for its number; click a title to enlarge its tile."
+    pinned: str = ""
+    tallest: int | None = None
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the picture's parts are called: axes, tiles, numbers, and how a cell is said ("query 3 → key 4")."""
+
+    rows: str = "query (attends)"
+    columns: str = "key (attended to)"
+    pair: tuple[str, str, str] = ("query", "→", "key")
+    tiles: str = "heads"
+    number: str = "weight"
+
+
+ATTENTION: Final = Words()
+
+
+@dataclass(frozen=True)
 class Picture:
-    """The numbers of one scene, ready to send: mask bits, then `sent` float32 weights."""
+    """The numbers of one scene, ready to send: mask bits, then `sent` float32 numbers.
+
+    `low` and `high` are the true range of signed numbers, infinities and NaN left out; of weights, 0 and 1.
+    """
 
     identity: str
-    heads: int
+    titles: tuple[str, ...]
+    kind: Kind
+    words: Words
     queries: int
     keys: int
+    low: float
+    high: float
     nans: int
     sent: int
     numbers: bytes
 
+    @property
+    def heads(self) -> int:
+        """How many tiles there are."""
+        return len(self.titles)
 
-def picture(weights: NDArray[np.float32], allowed: NDArray[np.bool_], identity: str) -> Picture:
-    """Pack weights (H, T, S) and mask (T, S) for the browser.
 
-    Weights of forbidden cells are left out where all of them are zero, which halves a causal scene.
+def picture(
+    tiles: NDArray[np.float32],
+    allowed: NDArray[np.bool_] | None,
+    identity: str,
+    *,
+    titles: Sequence[str] | None = None,
+    kind: Kind = "weights",
+    words: Words = ATTENTION,
+) -> Picture:
+    """Pack tiles (H, T, S) and the mask (T, S) of all of them for the browser; no mask where every cell is allowed.
+
+    Numbers of forbidden cells are left out where all of them are nothing (0, or -inf), which halves a causal scene.
 
     Raises:
-        ValueError: the mask's shape is not that of one head; the message carries both.
+        ValueError: the mask's shape is not that of one tile, or there are not as many titles as tiles; the
+            message carries both.
     """
-    if weights.ndim != 3 or weights.shape[1:] != allowed.shape:
-        raise ValueError(f"weights {weights.shape} need a mask of {weights.shape[1:]}, not {allowed.shape}.")
-    heads, queries, keys = weights.shape
-    flat = np.ascontiguousarray(weights, dtype="<f4").reshape(heads, queries * keys)
+    if tiles.ndim != 3:
+        raise ValueError(f"tiles are three axes (tile, row, column), not {tiles.shape}.")
+    allowed = np.ones(tiles.shape[1:], dtype=bool) if allowed is None else allowed
+    if tiles.shape[1:] != allowed.shape:
+        raise ValueError(f"tiles {tiles.shape} need a mask of {tiles.shape[1:]}, not {allowed.shape}.")
+    count, queries, keys = tiles.shape
+    titles = tuple(f"head {i}" for i in range(count)) if titles is None else tuple(titles)
+    if len(titles) != count:
+        raise ValueError(f"{count} tiles need as many titles, not {len(titles)}.")
+    flat = np.ascontiguousarray(tiles, dtype="<f4").reshape(count, queries * keys)
     packed = flat if allowed.all() else flat[:, np.flatnonzero(allowed)]
-    if np.count_nonzero(packed) != np.count_nonzero(flat):  # a forbidden cell holds something: that must be seen
-        packed = flat
+    if np.count_nonzero(packed) != np.count_nonzero(flat):
+        left_out = flat[:, np.flatnonzero(~allowed)]
+        if not ((left_out == 0) | np.isneginf(left_out)).all():  # a forbidden cell holds something: that must be seen
+            packed = flat
+    finite = packed[np.isfinite(packed)] if kind == "signed" else np.array([0.0, 1.0])
     return Picture(
         identity=identity,
-        heads=heads,
+        titles=titles,
+        kind=kind,
+        words=words,
         queries=queries,
         keys=keys,
+        low=float(finite.min()) if finite.size else 0.0,
+        high=float(finite.max()) if finite.size else 0.0,
         nans=int(np.isnan(packed).sum()),
         sent=packed.size,
         numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
     )
 
 
-def payload(drawn: Picture, look: Look, summary: str, below: str) -> bytes:
-    """The message: length of the header, header, mask bits, float32 weights; each part padded to four bytes."""
+def payload(drawn: Picture, look: Look, summary: str, below: str = "", says: Says | None = None) -> bytes:
+    """The message: length of the header, header, mask bits, float32 numbers; each part padded to four bytes."""
+    says = says or Says()
     header = {
         "id": drawn.identity,
         "file": f"attention-{drawn.identity}",
         "heads": drawn.heads,
+        "titles": drawn.titles,
+        "kind": drawn.kind,
+        "low": drawn.low,
+        "high": drawn.high,
+        "rowsName": drawn.words.rows,
+        "columnsName": drawn.words.columns,
+        "tilesName": drawn.words.tiles,
+        "numberName": drawn.words.number,
+        "pair": drawn.words.pair,
+        "hint": says.hint,
+        "pinned": says.pinned,
+        "tallest": says.tallest,
         "queries": drawn.queries,
         "keys": drawn.keys,
         "nans": drawn.nans,
         "sent": drawn.sent,
-        "stops": _stops(),
+        "stops": _stops(drawn.kind),
         "summary": summary,
         "below": below,
         "scale": look.scale,
@@ -143,17 +220,22 @@ def payload(drawn: Picture, look: Look, summary: str, below: str) -> bytes:
     return len(text).to_bytes(4, "little") + text + drawn.numbers
 
 
-def heads(
+def _nothing() -> None:
+    """What a picture without a pin calls."""
+
+
+def show(
     drawn: Picture,
     look: Look,
     summary: str,
-    below: str,
+    below: str = "",
     *,
     key: str,
-    on_pin: Callable[[], None],
-    on_enlarge: Callable[[], None],
+    says: Says | None = None,
+    on_pin: Callable[[], None] = _nothing,
+    on_enlarge: Callable[[], None] = _nothing,
 ) -> None:
-    """Mount or update the picture.
+    """Mount or update a picture.
 
     Args:
         drawn: the numbers.
@@ -161,12 +243,13 @@ def heads(
         summary: says in words what is shown, for those who do not see it.
         below: HTML that belongs to these very numbers, shown under them; every text in it escaped.
         key: the component's name on the page.
+        says: what it tells the reader to do, and how tall it may be.
         on_pin: called when a cell was clicked.
         on_enlarge: called when a head was enlarged, or made small again.
     """
     _mount(
         key=key,
-        data=payload(drawn, look, summary, below),
+        data=payload(drawn, look, summary, below, says),
         on_pin_change=on_pin,
         on_enlarged_change=on_enlarge,
     )
@@ -177,10 +260,16 @@ _mount = st.components.v2.component(
 )
 
 
-def _stops() -> Sequence[tuple[float, list[int]]]:
-    return [
-        (position, [int(colour[i : i + 2], 16) for i in (1, 3, 5)]) for position, colour in get_colorscale(COLOUR_SCALE)
-    ]
+@cache
+def _stops(kind: Kind) -> Sequence[tuple[float, tuple[int, ...]]]:
+    return tuple((position, _rgb(colour)) for position, colour in get_colorscale(COLOUR_SCALES[kind]))
+
+
+def _rgb(colour: str) -> tuple[int, ...]:
+    """A colour as Plotly writes it, "#440154" or "rgb(5,48,97)"."""
+    if colour.startswith("#"):
+        return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return tuple(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 
 
 def _padded(data: bytes, filler: bytes = b"\0") -> bytes:

@@ -2,13 +2,17 @@
 
 from dataclasses import fields
 from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention.multi_head import AttentionTrace, attend
-from attention.sample import AttentionParameters
+from attention.sample import AttentionParameters, BlockParameters
+
+Module = TypeVar("Module", bound=nn.Module)
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -74,3 +78,70 @@ def hard_scene() -> tuple[Tensor, AttentionParameters, int, Tensor]:
 def hard_trace() -> AttentionTrace:
     """The hard scene, attended to."""
     return attend(*hard_scene())
+
+
+def random_block(seed: int, embed_dim: int, hidden: int, dtype: torch.dtype = torch.float64) -> BlockParameters:
+    """Parameters of a block, norms included, none of them at what a fresh module begins with."""
+    shapes = {"w_1": (hidden, embed_dim), "b_1": (hidden,), "w_2": (embed_dim, hidden)}
+    drawn = {}
+    for place, field in enumerate(fields(BlockParameters)[1:]):
+        shape = shapes.get(field.name, (embed_dim,))
+        numbers = normal(1000 * seed + place, *shape) / (shape[-1] ** 0.5 if len(shape) == 2 else 2)
+        drawn[field.name] = (numbers + 1 if field.name.endswith("weight") else numbers).to(dtype)
+    return BlockParameters(random_parameters(seed, embed_dim, dtype), **drawn)
+
+
+def torch_layer(
+    parameters: BlockParameters, num_heads: int, *, norm_first: bool, activation: str, batch_first: bool = True
+) -> nn.TransformerEncoderLayer:
+    """PyTorch's layer on these numbers, made the ordinary way; it is in training mode, without dropout."""
+    p = parameters
+    layer = nn.TransformerEncoderLayer(
+        p.w_1.shape[1],
+        num_heads,
+        p.w_1.shape[0],
+        dropout=0.0,
+        activation=activation,
+        norm_first=norm_first,
+        batch_first=batch_first,
+        dtype=p.w_1.dtype,
+    )
+    attention = torch_module(p.attention, num_heads).state_dict()
+    numbers = {
+        "linear1": (p.w_1, p.b_1),
+        "linear2": (p.w_2, p.b_2),
+        "norm1": (p.norm_1_weight, p.norm_1_bias),
+        "norm2": (p.norm_2_weight, p.norm_2_bias),
+    }
+    rest = {
+        f"{layer}.{kind}": tensor.detach()
+        for layer, pair in numbers.items()
+        for kind, tensor in zip(("weight", "bias"), pair, strict=True)
+    }
+    layer.load_state_dict({f"self_attn.{name}": tensor for name, tensor in attention.items()} | rest)
+    return layer
+
+
+def filled(module: Module, seed: int) -> Module:
+    """The module with all of its parameters drawn anew: a fresh one hides what it does with biases and norms."""
+    with torch.no_grad():
+        for place, parameter in enumerate(module.parameters()):
+            parameter.copy_(normal(100 * seed + place, *parameter.shape) / parameter.shape[-1] ** 0.5)
+    return module
+
+
+def generator(seed: int) -> torch.Generator:
+    """Chance that begins at a seed."""
+    return torch.Generator().manual_seed(seed)
+
+
+class Recorder(TorchDispatchMode):
+    """Which of PyTorch's operators ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from attention import reference
 from attention.config import MAX_SEED, MAX_TOKENS, AttentionConfig, head_counts
-from attention.sample import AttentionParameters, draw_parameters, draw_tokens
+from attention.sample import AttentionParameters, BlockParameters, draw_block, draw_head, draw_parameters, draw_tokens
 from attention.verify import probe, verify
 
 SMALL = AttentionConfig(embed_dim=12, num_heads=3, num_tokens=5, seed=0)
@@ -24,6 +24,13 @@ def tensors(config: AttentionConfig) -> dict[str, Tensor]:
     parameters = draw_parameters(config)
     named = {field.name: getattr(parameters, field.name) for field in fields(AttentionParameters)}
     return {"tokens": draw_tokens(config), **named}
+
+
+def block_tensors(config: AttentionConfig, index: int = 0) -> dict[str, Tensor]:
+    """Everything that is drawn for one block, by name."""
+    block = draw_block(config, index)
+    rest = {field.name: getattr(block, field.name) for field in fields(BlockParameters)[1:]}
+    return {field.name: getattr(block.attention, field.name) for field in fields(AttentionParameters)} | rest
 
 
 def assert_same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
@@ -149,3 +156,97 @@ def test_no_bias_is_zero() -> None:
         parameters = draw_parameters(replace(SMALL, seed=seed))
         for bias in (parameters.b_q, parameters.b_k, parameters.b_v, parameters.b_o):
             assert bias.ne(0).all()
+
+
+WIDE = AttentionConfig(embed_dim=64, num_heads=4, num_tokens=8, seed=7)
+
+
+def test_one_head_and_blocks_have_numbers_of_their_own() -> None:
+    # R05: no two tensors that are drawn for a seed are the same draw, whatever they are drawn for
+    drawn = [*tensors(WIDE).values(), *draw_head(WIDE, 64, 64).values()]
+    first = block_tensors(WIDE)
+    drawn += [tensor for name, tensor in first.items() if name.endswith(("_1", "_2")) or name.startswith("norm")]
+    drawn += list(block_tensors(WIDE, 1).values()) + list(block_tensors(WIDE, 2).values())
+    for a, b in combinations(drawn, 2):
+        n = min(a.numel(), b.numel())
+        together = torch.stack([a.flatten()[:n], b.flatten()[:n]])
+        assert abs(torch.corrcoef(together)[0, 1].item()) < 4.5 / n**0.5
+
+
+def test_the_first_block_attends_with_the_parameters_of_the_scene() -> None:
+    # what the reader saw of the attention is what the block does
+    scene, first = vars(draw_parameters(WIDE)), vars(draw_block(WIDE).attention)
+    assert_same_bits(scene, first)
+    later = vars(draw_block(WIDE, 1).attention)
+    assert not any(torch.equal(tensor, later[name]) for name, tensor in first.items())
+
+
+def test_shapes_of_one_head_and_of_a_block() -> None:
+    config = replace(SMALL, embed_dim=12)
+    assert {name: tuple(tensor.shape) for name, tensor in draw_head(config, 5, 7).items()} == {
+        "w_q.weight": (5, 12),
+        "w_k.weight": (5, 12),
+        "w_v.weight": (7, 12),
+    }
+    shapes = {name: tuple(tensor.shape) for name, tensor in block_tensors(config, 1).items()}
+    assert (shapes["w_1"], shapes["b_1"], shapes["w_2"], shapes["b_2"]) == ((48, 12), (48,), (12, 48), (12,))
+    assert {shapes[name] for name in shapes if name.startswith("norm")} == {(12,)}
+    assert shapes["w_q"] == (12, 12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_one_head_and_a_block_in_another_precision(dtype: str) -> None:
+    # R08
+    other = replace(SMALL, dtype=dtype)
+    for single, drawn in (
+        (draw_head(SMALL, 5, 7), draw_head(other, 5, 7)),
+        (block_tensors(SMALL), block_tensors(other)),
+        (block_tensors(SMALL, 3), block_tensors(other, 3)),
+    ):
+        assert_same_bits({name: tensor.to(other.torch_dtype) for name, tensor in single.items()}, drawn)
+        assert all(tensor.dtype is other.torch_dtype for tensor in drawn.values())
+
+
+@pytest.mark.parametrize("change", [{"num_heads": 1}, {"num_tokens": 9}, {"causal": False}])
+def test_heads_tokens_and_mask_change_no_head_and_no_block(change: dict[str, int]) -> None:
+    # R01
+    other = replace(SMALL, **change)  # type: ignore[arg-type]  # mypy sees the bool among them
+    assert_same_bits(draw_head(SMALL, 5, 7), draw_head(other, 5, 7))
+    assert_same_bits(block_tensors(SMALL, 1), block_tensors(other, 1))
+
+
+def test_the_random_state_is_not_touched_by_heads_and_blocks() -> None:
+    # R07
+    before = torch.get_rng_state()
+    one, other = draw_head(SMALL, 5, 7), block_tensors(SMALL, 1)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert_same_bits(draw_head(SMALL, 5, 7), one)
+    assert_same_bits(block_tensors(SMALL, 1), other)
+
+
+def test_moments_of_one_head_and_of_a_block() -> None:
+    # weights 1/√(their inputs), biases 1/√E, the scale of a norm about 1, its shift about 0
+    config = replace(WIDE, embed_dim=256)
+    small, wide = 256**-0.5, 1024**-0.5
+    expected = dict.fromkeys(
+        ("w_1", "b_1", "b_2", "w_q", "b_q", "w_k", "b_k", "w_v", "b_v", "w_o", "b_o"), (0.0, small)
+    )
+    expected |= {"w_2": (0.0, wide)}
+    expected |= {f"norm_{i}_{kind}": (float(kind == "weight"), 0.2) for i in (1, 2) for kind in ("weight", "bias")}
+    drawn = block_tensors(config, 1)
+    assert drawn.keys() == expected.keys()
+    expected |= {f"{name}.weight": (0.0, small) for name in ("w_q", "w_k", "w_v")}
+    for name, tensor in (drawn | draw_head(config, 64, 100)).items():
+        (mean, deviation), n = expected[name], tensor.numel()
+        assert abs(tensor.mean().item() - mean) < 4 * deviation / n**0.5, name
+        assert abs(tensor.std().item() / deviation - 1) < 4 / (2 * n) ** 0.5, name
+
+
+def test_golden_numbers_of_one_head_and_a_block() -> None:
+    # R03: the same on every machine
+    config = replace(SMALL, embed_dim=4, num_heads=2)
+    head, block, later = draw_head(config, 3, 5), block_tensors(config), block_tensors(config, 1)
+    golden = GOLDEN
+    drawn = {"w_q.weight": head, "w_v.weight": head, "norm_1_weight": block, "w_1": block, "w_2": block, "w_o": later}
+    for name, numbers in golden.items():
+        assert_close(drawn[name][name].flatten()[:3], torch.tensor(numbers), rtol=1e-5, atol=1e-6)

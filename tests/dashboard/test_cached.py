@@ -10,9 +10,14 @@ import pytest
 import torch
 
 from attention.compare import Tolerance
+from attention.claims import of_heads
 from attention.config import DTYPES, AttentionConfig
+from attention.mask_config import MaskConfig
+from attention.masks import Corner
 from attention.multi_head import attend_as_configured
-from attention.verify import ARITHMETIC, Report, verify
+from attention.verify import ARITHMETIC, Report, Verdict, verify
+from attention.verify_block import BlockConfig
+from attention.verify_head import HeadConfig
 from dashboard import cached, heatmap
 from tests.dashboard.helpers import SMALL, Reader, link, open_scene
 
@@ -30,22 +35,23 @@ def cached_functions() -> dict[str, Any]:
     return {name: value for name, value in vars(cached).items() if hasattr(value, "clear") and callable(value)}
 
 
-def counted(config: AttentionConfig, calls: list[AttentionConfig]) -> cached.Trace:
-    def trace() -> Any:
-        calls.append(config)
-        return attend_as_configured(config)
-
-    return trace
+def packed(config: AttentionConfig) -> heatmap.Picture:
+    return heatmap.picture(attend_as_configured(config).weights[0].float().numpy(), None, cached.identity(config))
 
 
 def picture(config: AttentionConfig) -> heatmap.Picture:
-    return cached.picture(config, lambda: attend_as_configured(config))
+    return cached.picture("heads", config, lambda: packed(config))
+
+
+def verdict(config: AttentionConfig, tolerance: Tolerance = USUAL) -> Verdict:
+    return cached.verdict(config, tolerance, lambda: verify(config, tolerance))
 
 
 def test_each_cached_function_takes_plain_arguments() -> None:  # C01
     calls: dict[str, Callable[[], object]] = {
         "picture": lambda: picture(SMALL),
-        "verdict": lambda: cached.verdict(SMALL, USUAL),
+        "verdict": lambda: verdict(SMALL),
+        "facts": lambda: cached.facts("claims", SMALL, lambda: of_heads(SMALL)),
     }
     assert set(calls) == set(cached_functions()), "a new cached function must be called here through its decorator too"
     for name, call in calls.items():
@@ -54,23 +60,60 @@ def test_each_cached_function_takes_plain_arguments() -> None:  # C01
 
 
 def test_keys_are_frozen_values() -> None:  # C01, C03, C07: no user's text, no optional trailing string, no tensor
-    allowed = {AttentionConfig, Tolerance}
+    allowed = {cached.Config, Tolerance, str}
+    plain = (AttentionConfig, HeadConfig, BlockConfig, MaskConfig, Tolerance)
     for name, function in cached_functions().items():
         for parameter in inspect.signature(function).parameters.values():
             if not parameter.name.startswith("_"):  # Streamlit leaves those out of the key
                 assert parameter.annotation in allowed, f"{name}({parameter})"
                 assert parameter.default is inspect.Parameter.empty, f"{name}({parameter})"
-    for kind in allowed:
+    for kind in plain:
         assert dataclasses.fields(kind)
         assert kind.__hash__ is not None
-        assert {field.type for field in dataclasses.fields(kind)} <= {int, float, bool, str, "int", "float"}
+        kinds = {field.type for field in dataclasses.fields(kind)}
+        assert kinds <= {int, float, bool, str, "int", "float", int | None, Corner, AttentionConfig}
 
 
 def test_the_trace_is_asked_for_once_a_scene() -> None:
     calls: list[AttentionConfig] = []
+
+    def counted() -> heatmap.Picture:
+        calls.append(SMALL)
+        return packed(SMALL)
+
     for _ in range(3):
-        cached.picture(SMALL, counted(SMALL, calls))
+        cached.picture("heads", SMALL, counted)
     assert calls == [SMALL]
+
+
+def test_the_name_tells_a_scenes_pictures_apart() -> None:  # C03
+    first = cached.picture("heads", SMALL, lambda: packed(SMALL))
+    other = cached.picture("pairs", SMALL, lambda: packed(dataclasses.replace(SMALL, seed=9)))
+    assert first.numbers != other.numbers
+    for name, answer in (("a", 1), ("b", 2), ("ab", 3)):
+        assert cached.facts(name, SMALL, lambda answer=answer: answer) == answer
+
+
+def test_scenes_of_different_kinds_never_meet() -> None:  # C03: equal numbers in another kind of config
+    mask = MaskConfig(num_queries=5, num_keys=5)
+    configs: list[cached.Config] = [
+        SMALL,
+        HeadConfig(SMALL, 4, 4),
+        HeadConfig(SMALL, 4, 8),
+        BlockConfig(SMALL),
+        BlockConfig(SMALL, 2),
+        BlockConfig(SMALL, norm_first=True),
+        BlockConfig(SMALL, activation="relu"),
+        (SMALL, mask),
+        *((SMALL, dataclasses.replace(mask, **{name: 2})) for name in ("window", "prefix", "document", "stride")),
+        *((SMALL, dataclasses.replace(mask, **{name: 2})) for name in ("padding_left", "padding_right", "num_keys")),
+        (SMALL, dataclasses.replace(mask, corner=Corner.BOTTOM_RIGHT)),
+    ]
+    found = [cached.facts("place", config, lambda place=place: place) for place, config in enumerate(configs)]
+    assert found == list(range(len(configs)))
+    names = {cached.identity(config) for config in configs}
+    assert len(names) == len(configs)
+    assert all(name.replace("-", "").isalnum() for name in names), "safe in a file's name"
 
 
 def test_every_setting_is_part_of_the_key() -> None:  # C03
@@ -88,14 +131,14 @@ def test_every_setting_is_part_of_the_key() -> None:  # C03
     pictures = [picture(config) for config in (SMALL, *others)]
     assert len({(drawn.identity, drawn.numbers) for drawn in pictures}) == len(pictures)
     assert [drawn.identity for drawn in pictures] == [cached.identity(config) for config in (SMALL, *others)]
-    verdicts = [cached.verdict(config, USUAL) for config in (SMALL, *others)]
+    verdicts = [verdict(config) for config in (SMALL, *others)]
     for config, found in zip((SMALL, *others), verdicts, strict=True):
         assert found == verify(config, USUAL)
 
 
 def test_both_tolerances_are_part_of_the_key() -> None:  # C03
     for tolerance in (USUAL, Tolerance(rtol=USUAL.atol, atol=USUAL.rtol), Tolerance(rtol=0, atol=0)):
-        found = cached.verdict(SMALL, tolerance)
+        found = verdict(SMALL, tolerance)
         unscaled = {check.tolerance for check in found.arithmetic.checks if check.step != "scores"}
         assert unscaled == {tolerance}
         assert found == verify(SMALL, tolerance)
@@ -115,7 +158,7 @@ def test_identities_tell_all_scenes_apart() -> None:
 
 
 def test_what_is_handed_out_is_frozen() -> None:  # C05
-    found = cached.verdict(SMALL, USUAL)
+    found = verdict(SMALL)
     for value in (
         picture(SMALL), found, found.maths, found.probe, found.maths.checks[0], found.distances[0], USUAL, SMALL,
     ):  # fmt: skip
@@ -129,17 +172,17 @@ def test_what_is_handed_out_is_frozen() -> None:  # C05
 @pytest.mark.parametrize("filled", [False, True], ids=["the first call's", "a later call's"])
 def test_a_changed_result_does_not_reach_the_next_visitor(filled: bool) -> None:  # C05
     truth = heatmap.Picture(**vars(picture(SMALL)))
-    verdict = verify(SMALL, USUAL)
+    right = verify(SMALL, USUAL)
     if not filled:
         empty_caches()
-    mine, my_verdict = picture(SMALL), cached.verdict(SMALL, USUAL)
+    mine, my_verdict = picture(SMALL), verdict(SMALL)
     # past the frozen dataclass, as a determined bug would
     object.__setattr__(mine, "numbers", b"changed")
-    object.__setattr__(mine, "heads", 99)
+    object.__setattr__(mine, "titles", ())
     object.__setattr__(my_verdict.maths.checks[0], "max_abs", 99.0)
     object.__setattr__(my_verdict, "maths", Report(()))
     assert picture(SMALL) == truth
-    assert cached.verdict(SMALL, USUAL) == verdict
+    assert verdict(SMALL) == right
 
 
 def empty_caches() -> None:
@@ -161,12 +204,12 @@ def test_a_changed_trace_does_not_reach_the_next_visitor() -> None:  # C05: tens
 
 def test_two_visitors_cannot_change_each_others_page() -> None:  # C05, X01
     first, second = open_scene(SMALL), Reader(**{**link(SMALL), "seed": "7", "dtype": "float64"})
-    message, verdict = first.message, first.verdict
+    message, said = first.message, first.verdict
     second.set("seed", 42).set("rtol", 0.0).set("atol", 0.0).set("num_tokens", 9).set("dtype", "float32")
     assert second.faults == []
     assert open_scene(SMALL).message == message
     first.rerun()
-    assert (first.message, first.verdict) == (message, verdict)
+    assert (first.message, first.verdict) == (message, said)
     # and with equal settings both see the same numbers
     assert second.set("num_tokens", 5).scene.numbers == first.scene.numbers
 

@@ -1,4 +1,4 @@
-// From a weight to a place u on the colour scale (0 to 1), and from there to a colour.
+// From a number to a place u on the colour scale (0 to 1), and from there to a colour.
 
 const LEVELS = 1024;
 const NAN_RGB = [214, 39, 40];
@@ -10,6 +10,15 @@ export const CURVES = {
   log: { place: (w) => (w > LOG_FLOOR ? 1 - Math.log10(w) / Math.log10(LOG_FLOOR) : 0), ticks: [1e-4, 1e-3, 0.01, 0.1, 1] },
 };
 
+// How the numbers of one tile lie on the colour scale. Weights begin at 0 and rise along the curve; signed numbers
+// have 0 in the middle, so that a colour always tells the sign.
+export function scaleOf(scene, tile) {
+  const most = scene.most(tile);
+  if (scene.kind === "signed") return { name: `signed ${most}`, place: (x) => 0.5 + x / (2 * most) };
+  const { place } = CURVES[scene.curve];
+  return { name: `${scene.curve} ${most}`, place: (w) => place(w / most) };
+}
+
 // stops: [[position, [r, g, b]], ...] as Python reads them from Plotly's own scale
 export class Palette {
   constructor(stops) {
@@ -17,34 +26,31 @@ export class Palette {
     this.tables = new Map();
   }
 
-  colour(weight, curve, top) {
-    const u = CURVES[curve].place(weight / top);
+  colour(u) {
     return this.colours[u > 1 ? LEVELS : u > 0 ? Math.round(u * LEVELS) : 0];
   }
 
   // Whether dark text reads better on it than white: by relative luminance, as WCAG 2 has it.
-  isLight(weight, curve, top) {
-    const [r, g, b] = this.colour(weight, curve, top).map((c) => (c <= 10 ? c / 3294 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+  isLight(number, scale) {
+    const [r, g, b] = this.colour(scale.place(number)).map((c) => (c <= 10 ? c / 3294 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179;
   }
 
-  // The colour, as packed RGBA, for every upper half of a float32: 8 bits of a weight are all that a colour can show.
-  table(curve, top) {
-    const name = `${curve} ${top}`;
-    if (!this.tables.has(name)) {
+  // The colour, as packed RGBA, for every upper half of a float32: 8 bits of a number are all that a colour can show.
+  table(scale) {
+    if (!this.tables.has(scale.name)) {
       if (this.tables.size > 64) this.tables.clear();
       const table = new Uint32Array(65536);
-      const [upper, value] = [new Uint32Array(1), new DataView(new ArrayBuffer(4))];
+      const value = new DataView(new ArrayBuffer(4));
       for (let half = 0; half < 65536; half++) {
-        upper[0] = (half << 16) | 0x8000; // the middle of the numbers that share this half
-        value.setUint32(0, upper[0]);
-        const weight = value.getFloat32(0);
-        table[half] = packRgb(Number.isNaN(weight) ? NAN_RGB : this.colour(weight, curve, top));
+        value.setUint32(0, ((half << 16) | 0x8000) >>> 0); // the middle of the numbers that share this half
+        const number = value.getFloat32(0);
+        table[half] = packRgb(Number.isNaN(number) ? NAN_RGB : this.colour(scale.place(number)));
       }
-      table[0] = packRgb(this.colour(0, curve, top));
-      this.tables.set(name, table);
+      table[0] = packRgb(this.colour(scale.place(0)));
+      this.tables.set(scale.name, table);
     }
-    return this.tables.get(name);
+    return this.tables.get(scale.name);
   }
 }
 

@@ -7,12 +7,14 @@ const GAP = 12; // pixels beside a tile
 const NUMBERED_CELL = 14; // pixels that a cell needs to have its number printed
 export const MAX_NUMBERED = 16; // tokens up to which numbers are printed without zooming in
 
-export function layOut({ heads, tokens, width, height }) {
+// `aspect` is a tile's height over its width; with a `height` the tiles fill it,
+// else none is over `tallest` pixels.
+export function layOut({ heads, tokens, width, height, aspect, tallest }) {
   const columns = columnsFor(heads, tokens, width, height);
   const rows = Math.ceil(heads / columns);
   const pitch = width / columns;
   const tile = Math.max(24, pitch - GAP);
-  let tileHeight = tile;
+  let tileHeight = Math.max(24, Math.min(tallest, tile * aspect));
   if (height) tileHeight = Math.max(24, height / rows - TITLE);
   return {
     columns,

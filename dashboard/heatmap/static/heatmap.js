@@ -2,13 +2,20 @@
 // new numbers repaint the pixels and leave Plotly alone.
 
 import { Palette, cssToRgb } from "./colour.js";
-import { cellAt, layOut, ticks } from "./grid.js";
+import { layOut, ticks } from "./grid.js";
 import { Painter, Raster, axisMap } from "./paint.js";
 import { decode } from "./scene.js";
+import { describe, listen } from "./input.js";
 import { MARGIN, figure, tickUpdate } from "./plot.js";
 import { exportPng } from "./export.js";
 
-const PAGE_COLOURS = ["background", "border", "green-text", "red-text"].map((name) => `--st-${name}-color`);
+const PAGE_COLOURS = ["background", "secondary-background", "border", "primary", "green-text", "red-text"].map((name) => `--st-${name}-color`);
+
+// what the axes, the colour bar or the titles show; other numbers alone repaint the pixels
+const GEOMETRY = [
+  ...["heads", "queries", "keys", "titles", "rowsName", "columnsName", "numberName", "kind", "low", "high", "tallest"],
+  ...["curve", "scale", "enlarged", "summary"],
+];
 
 const views = new WeakMap();
 
@@ -32,7 +39,7 @@ class View {
     );
     this.raster = new Raster();
     this.hovered = null;
-    this.listen();
+    listen(this);
     this.resizing = new ResizeObserver(() => this.width !== this.parts.stage.clientWidth && this.layOut());
     this.resizing.observe(this.parts.stage);
   }
@@ -51,11 +58,11 @@ class View {
     this.raster.fill(scene, this.palette);
     this.enlarged = scene.enlarged;
     this.pin = scene.pin;
-    const geometry = ["heads", "queries", "keys", "curve", "scale", "enlarged", "summary"];
-    if (!before || this.themed || geometry.some((name) => before[name] !== scene[name])) this.layOut();
+    const same = GEOMETRY.every((name) => String(before?.[name]) === String(scene[name]));
+    if (!before || this.themed || !same) this.layOut();
     else this.paintPixels();
     if (JSON.stringify(before?.pin) !== JSON.stringify(scene.pin)) this.mark();
-    this.describe();
+    describe(this);
     if (before?.below !== scene.below) this.parts.below.innerHTML = scene.below;
     this.root.dataset.scene = scene.id; // what is drawn now, for whoever waits for it
   }
@@ -87,10 +94,12 @@ class View {
     const full = document.fullscreenElement === this.root;
     let height = full ? innerHeight - stage.offsetTop - margin.t - margin.b - 8 : null;
     const width = this.width - margin.l - margin.r;
-    if (!full && heads.length === 1) height = Math.min(width, Math.max(380, innerHeight - 270));
+    const aspect = Math.max(0.25, Math.min(1.5, scene.queries / scene.keys));
+    if (!full && heads.length === 1) height = Math.min(width * aspect, Math.max(380, innerHeight - 270));
+    if (!full && height && scene.tallest) height = Math.min(height, scene.tallest);
     const tokens = Math.max(scene.queries, scene.keys);
     const before = this.grid;
-    this.grid = layOut({ heads: heads.length, tokens, width, height });
+    this.grid = layOut({ heads: heads.length, tokens, width, height, aspect, tallest: scene.tallest ?? Infinity });
     const sameShape = before && before.columns === this.grid.columns && before.rows === this.grid.rows;
     const view = sameShape && this.view && this.drawnEnlarged === this.enlarged ? this.view : this.fullView();
     this.drawnEnlarged = this.enlarged;
@@ -214,20 +223,23 @@ class View {
 
   drawTitles() {
     const { titles, all } = this.parts;
-    const label = (head) => (this.enlarged === null ? `Enlarge head ${head}` : `Back to all ${this.scene.heads} heads`);
+    const { scene } = this;
+    const alone = scene.heads === 1;
+    const label = (head) => (this.enlarged === null ? `Enlarge ${scene.titles[head]}` : `Back to all ${scene.heads} ${scene.tilesName}`);
     titles.replaceChildren(
       ...this.heads.map((head) => {
         const button = document.createElement("button");
         button.type = "button";
-        button.textContent = `head ${head}`;
-        button.title = label(head);
-        button.setAttribute("aria-label", label(head));
+        button.textContent = scene.titles[head];
+        button.disabled = alone;
+        if (!alone) button.title = label(head);
+        button.setAttribute("aria-label", alone ? scene.titles[head] : label(head));
         button.onclick = () => this.enlarge(this.enlarged === null && this.scene.heads > 1 ? head : null);
         return button;
       }),
     );
     all.hidden = this.enlarged === null;
-    all.textContent = `← all ${this.scene.heads} heads`;
+    all.textContent = `← all ${scene.heads} ${scene.tilesName}`;
   }
 
   // Above its tile; inside it where a zoom leaves no room above.
@@ -251,110 +263,7 @@ class View {
     this.view = null;
     this.hovered = null;
     this.layOut();
-    this.describe();
+    describe(this);
     this.setStateValue("enlarged", head === null ? "all" : String(head));
   }
-
-  listen() {
-    const { stage, tip, all } = this.parts;
-    all.onclick = () => this.enlarge(null);
-    stage.addEventListener("pointermove", (event) => this.hover(this.cellUnder(event), event));
-    stage.addEventListener("pointerleave", () => this.hover(null));
-    let down = null;
-    stage.addEventListener("pointerdown", (event) => (down = event.button === 0 ? event : null), true);
-    // on the window: while the button is down Plotly covers the page to follow a drag
-    const up = (event) => {
-      const still = down && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < 5;
-      const cell = still && down.target.closest(".plot") && !down.target.closest(".modebar") && this.cellUnder(down);
-      down = null;
-      if (cell) this.togglePin(cell);
-    };
-    stage.addEventListener("pointerdown", () => window.addEventListener("pointerup", up, { once: true, capture: true }), true);
-    stage.addEventListener("keydown", (event) => this.key(event));
-    stage.addEventListener("blur", () => this.hover(null));
-    this.onFullscreen = () => this.layOut();
-    document.addEventListener("fullscreenchange", this.onFullscreen);
-    tip.hidden = true;
-  }
-
-  cellUnder(event) {
-    const { xaxis, yaxis } = this.parts.plot._fullLayout ?? {};
-    if (!xaxis) return null;
-    const box = this.parts.stage.getBoundingClientRect();
-    const [left, top] = [event.clientX - box.left, event.clientY - box.top];
-    const inside = (axis, pixel) => pixel >= axis._offset && pixel < axis._offset + axis._length;
-    if (!inside(xaxis, left) || !inside(yaxis, top)) return null;
-    const [x, y] = [axisMap(xaxis).value(left), axisMap(yaxis).value(top)];
-    const cell = cellAt(this.grid, this.heads.length, this.scene, x, y);
-    return cell && { head: this.heads[cell.place], query: cell.query, key: cell.key };
-  }
-
-  hover(cell, event) {
-    const same = JSON.stringify(cell) === JSON.stringify(this.hovered);
-    this.hovered = cell;
-    if (!same) {
-      this.mark();
-      this.describe();
-    }
-    const { tip, stage } = this.parts;
-    tip.hidden = !cell || !event;
-    if (tip.hidden) return;
-    if (!same) tip.textContent = this.sentence(cell);
-    const box = stage.getBoundingClientRect();
-    const left = Math.min(event.clientX - box.left + 14, stage.clientWidth - tip.offsetWidth - 4);
-    const above = event.clientY - box.top + 18 + tip.offsetHeight > stage.clientHeight;
-    const top = event.clientY - box.top + (above ? -tip.offsetHeight - 10 : 18);
-    tip.style.transform = `translate(${Math.max(0, left)}px, ${top}px)`;
-  }
-
-  sentence(cell) {
-    const { scene } = this;
-    const where = `head ${cell.head} · query ${cell.query} → key ${cell.key}`;
-    if (scene.isMasked(cell)) return `${where}: masked, may not attend`;
-    return `${where}: ${exact(scene.weight(cell))}`;
-  }
-
-  describe() {
-    const { readout, stage } = this.parts;
-    const { scene, pin } = this;
-    stage.setAttribute("aria-label", scene.summary);
-    if (scene.nans) {
-      const every = scene.nans === scene.values.length;
-      readout.textContent = every ? "Every cell is NaN." : `${scene.nans} cells are NaN (red).`;
-    } else if (this.hovered) readout.textContent = this.sentence(this.hovered);
-    else if (pin && scene.contains(pin)) readout.textContent = `${this.sentence(pin)} (pinned, worked out below)`;
-    else readout.textContent = "Click a cell to work it out; click a title to enlarge its head.";
-  }
-
-  togglePin(cell) {
-    const same = this.pin && ["head", "query", "key"].every((name) => this.pin[name] === cell[name]);
-    this.pin = same ? null : cell;
-    this.mark();
-    this.describe();
-    this.setStateValue("pin", this.pin ? `${cell.head}-${cell.query}-${cell.key}` : "none");
-  }
-
-  key(event) {
-    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    const { scene } = this;
-    const cell = this.hovered ?? (scene.contains(this.pin) ? this.pin : { head: this.heads[0], query: 0, key: 0 });
-    if (event.target !== this.parts.stage) return;
-    if (moves[event.key]) {
-      const [down, right] = moves[event.key];
-      const clamp = (value, size) => Math.max(0, Math.min(size - 1, value));
-      this.hover({ ...cell, query: clamp(cell.query + down, scene.queries), key: clamp(cell.key + right, scene.keys) });
-    } else if (event.key === "PageDown" || event.key === "PageUp") {
-      const next = this.heads.indexOf(cell.head) + (event.key === "PageDown" ? 1 : -1);
-      if (this.heads[next] !== undefined) this.hover({ ...cell, head: this.heads[next] });
-    } else if (event.key === "Enter") this.togglePin(cell);
-    else if (event.key === "Escape") this.hover(null);
-    else return;
-    event.preventDefault();
-  }
-}
-
-// All the digits that tell one float32 from the next.
-export function exact(weight) {
-  if (weight === 0 || weight === 1 || Number.isNaN(weight)) return String(weight);
-  return Math.abs(weight) < 1e-4 ? weight.toExponential(8) : weight.toPrecision(9);
 }

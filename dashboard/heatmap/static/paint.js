@@ -1,5 +1,6 @@
 // The pixels under Plotly's axes: one pixel per cell on a raster, scaled onto the canvas tile by tile.
 
+import { scaleOf } from "./colour.js";
 import { MAX_NUMBERED, tileOrigin } from "./grid.js";
 
 export class Raster {
@@ -20,13 +21,17 @@ export class Raster {
     }
     const halves = new Uint16Array(values.buffer, values.byteOffset, 2 * values.length);
     for (let head = 0; head < heads; head++) {
-      const table = palette.table(scene.curve, scene.top(head));
+      const table = palette.table(scaleOf(scene, head));
       const pixels = this.pixels.subarray(head * mask.size, (head + 1) * mask.size);
       let upper = 2 * head * stride + 1;
       if (packed) for (let i = 0; i < stride; i++, upper += 2) pixels[mask.cells[i]] = table[halves[upper]];
       else for (let i = 0; i < stride; i++, upper += 2) pixels[i] = table[halves[upper]];
       // see-through where masked: the pattern for it lies under the raster
-      if (!packed) for (let i = 0; i < stride; i++) if (mask.rank[i] < 0 && values[head * stride + i] === 0) pixels[i] = 0;
+      if (!packed)
+        for (let i = 0; i < stride; i++) {
+          const number = values[head * stride + i];
+          if (mask.rank[i] < 0 && (number === 0 || number === -Infinity)) pixels[i] = 0;
+        }
     }
     this.context.putImageData(this.image, 0, 0);
   }
@@ -124,14 +129,16 @@ export class Painter {
     const height = box.height / scene.queries;
     const room = Math.min(width, 2 * height);
     const small = scene.queries <= MAX_NUMBERED && scene.keys <= MAX_NUMBERED;
-    if (room < (small ? 11 : 30)) return;
+    const signed = scene.kind === "signed";
+    if (room < (signed ? 27 : small ? 11 : 30)) return;
     const decimals = room >= 64 ? 4 : room >= 40 ? 3 : 2;
-    const font = Math.min(14, (room - 2) / (0.55 * (decimals + (decimals > 2 ? 2 : 1))));
+    const characters = signed ? decimals + 3 : decimals + (decimals > 2 ? 2 : 1);
+    const font = Math.min(14, (room - 2) / (0.55 * characters));
     const { context } = this;
     context.font = `${font}px "Source Sans", sans-serif`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const top = scene.top(head);
+    const scale = scaleOf(scene, head);
     for (let query = 0; query < scene.queries; query++)
       for (let key = 0; key < scene.keys; key++) {
         const cell = { head, query, key };
@@ -139,11 +146,11 @@ export class Painter {
         const y = box.top + (query + 0.5) * height;
         if (!this.isVisible({ left: x, top: y, width: 1, height: 1 }) || scene.isMasked(cell)) continue;
         const weight = scene.weight(cell);
-        const text = printed(weight, decimals);
+        const text = signed ? printedSigned(weight, decimals) : printed(weight, decimals);
         // half a number would be a wrong one
         const [w, h] = [context.measureText(text).width, font];
         if (!this.isWhole({ left: x - w / 2, top: y - h / 2, width: w, height: h })) continue;
-        context.fillStyle = palette.isLight(weight, scene.curve, top) ? "#111" : "#fff";
+        context.fillStyle = palette.isLight(weight, scale) ? "#111" : "#fff";
         context.fillText(text, x, y + font * 0.06);
       }
   }
@@ -178,4 +185,10 @@ export function printed(weight, decimals) {
   const text = weight.toFixed(decimals);
   if (decimals > 2) return text;
   return text === "1.00" ? "1" : text.replace(/^0/, "");
+}
+
+// As many digits as `decimals` says, before and after the point together.
+export function printedSigned(number, decimals) {
+  const before = Math.max(1, Math.floor(Math.log10(Math.abs(number) || 1)) + 1);
+  return number.toFixed(Math.max(0, decimals + 1 - before)).replace("-", "−");
 }

@@ -1,6 +1,6 @@
 // The Plotly figure: axes in tiles, one colour bar, nothing that changes with the numbers.
 
-import { CURVES } from "./colour.js";
+import { CURVES, Palette } from "./colour.js";
 
 export const MARGIN = {
   wide: { l: 52, r: 76, t: 4, b: 46, pad: 0 },
@@ -29,7 +29,7 @@ export function figure(view, margin, range) {
   };
   const full = view.fullView();
   return {
-    data: [colourBar(scene, theme, narrow)],
+    data: [colourBar(scene, theme, narrow, grid)],
     layout: {
       width: view.width,
       height: grid.height + margin.t + margin.b,
@@ -41,8 +41,8 @@ export function figure(view, margin, range) {
       showlegend: false,
       // a finger on the picture should scroll the page until the reader asks for zoom
       dragmode: view.parts.plot._fullLayout?.dragmode ?? (matchMedia("(pointer: coarse)").matches ? false : "zoom"),
-      xaxis: axis("key (attended to)", "x", grid.width, full.x),
-      yaxis: axis("query (attends)", "y", grid.height, full.y),
+      xaxis: axis(scene.columnsName, "x", grid.width, full.x),
+      yaxis: axis(scene.rowsName, "y", grid.height, full.y),
       modebar: { bgcolor: "rgba(0, 0, 0, 0)", color: theme.text, activecolor: theme.text, orientation: "h" },
     },
     config: { displaylogo: false, displayModeBar: true, doubleClick: false, showTips: false, responsive: false },
@@ -50,34 +50,58 @@ export function figure(view, margin, range) {
 }
 
 // A heatmap trace that lies outside the axes and lends its colour bar.
-function colourBar(scene, theme, narrow) {
-  const { place, ticks } = CURVES[scene.curve];
-  const perHead = scene.scale === "per-head";
-  const text = ticks.map((tick) => (perHead ? `${+(100 * tick).toPrecision(3)} %` : String(tick)));
-  const name = perHead ? "of the head's largest" : "weight";
-  const title = { linear: name, sqrt: `${name}, √ scale`, log: `${name}, log scale` }[scene.curve];
+function colourBar(scene, theme, narrow, grid) {
   const along = narrow
     ? { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", len: 1, thickness: 10 }
     : { orientation: "v", x: 1, xanchor: "left", xpad: 10, y: 1, yanchor: "top", len: 1, ypad: 26, thickness: 14 };
-  if (!narrow) Object.assign(along, { lenmode: "pixels", len: 340 });
+  if (!narrow) Object.assign(along, { lenmode: "pixels", len: Math.max(120, Math.min(340, grid.height)) });
+  const { title, colorscale, zmin, zmax, ...ticks } = scene.kind === "signed" ? signedScale(scene) : weightScale(scene);
   return {
     type: "heatmap",
     x: [-9],
     y: [-9],
-    z: [[0]],
-    zmin: 0,
-    zmax: 1,
-    colorscale: scene.stops.map(([position, rgb]) => [position, `rgb(${rgb})`]),
+    z: [[zmin]],
+    zmin,
+    zmax,
+    colorscale,
     hoverinfo: "skip",
     colorbar: {
       ...along,
-      tickvals: ticks.map(place),
-      ticktext: text,
+      ...ticks,
       tickfont: { size: 11, color: theme.text },
       title: { text: title, side: narrow ? "top" : "right", font: { size: 12, color: theme.text } },
       outlinewidth: 0,
     },
   };
+}
+
+function weightScale(scene) {
+  const { place, ticks } = CURVES[scene.curve];
+  const perHead = scene.scale === "per-head";
+  const name = perHead ? "of the head's largest" : scene.numberName;
+  return {
+    title: { linear: name, sqrt: `${name}, √ scale`, log: `${name}, log scale` }[scene.curve],
+    colorscale: scene.stops.map(([position, rgb]) => [position, `rgb(${rgb})`]),
+    zmin: 0,
+    zmax: 1,
+    tickvals: ticks.map(place),
+    ticktext: ticks.map((tick) => (perHead ? `${+(100 * tick).toPrecision(3)} %` : String(tick))),
+  };
+}
+
+// The part of the scale that the numbers take up: the bar ends where they end.
+function signedScale(scene) {
+  const perHead = scene.scale === "per-head";
+  const most = perHead ? 1 : scene.most(0);
+  const empty = perHead || scene.low >= scene.high;
+  const [zmin, zmax] = empty ? [-most, most] : [scene.low, scene.high];
+  const palette = new Palette(scene.stops);
+  const colorscale = Array.from({ length: 65 }, (_, i) => {
+    const number = zmin + (i / 64) * (zmax - zmin);
+    return [i / 64, `rgb(${palette.colour(0.5 + number / (2 * most))})`];
+  });
+  const title = perHead ? `${scene.numberName}, of the largest` : scene.numberName;
+  return { title, colorscale, zmin, zmax, nticks: 7, tickformat: perHead ? ".0%" : undefined };
 }
 
 // New ticks when a zoom made room for more of them or took it; null when the present ones will do.

@@ -1,5 +1,5 @@
-// What Python sends: [length of header | header as JSON, padded to 4 | mask bits, padded to 4 | float32 weights],
-// the weights of the allowed cells only where all others are zero.
+// What Python sends: [length of header | header as JSON, padded to 4 | mask bits, padded to 4 | float32 numbers],
+// the numbers of the allowed cells only where all others are nothing: zero, or minus infinity.
 
 export function decode(bytes, before) {
   const copy = bytes.slice(); // at offset 0, so that the float32 view is aligned
@@ -52,20 +52,24 @@ export class Scene {
     return place < 0 ? 0 : this.values[head * this.stride + place];
   }
 
-  // A forbidden cell that holds a weight all the same is shown with it: that is a bug to be seen.
+  // A forbidden cell that holds a number all the same is shown with it: that is a bug to be seen.
   isMasked(cell) {
-    return this.mask.rank[cell.query * this.keys + cell.key] < 0 && this.weight(cell) === 0;
+    const number = this.weight(cell);
+    return this.mask.rank[cell.query * this.keys + cell.key] < 0 && (number === 0 || number === -Infinity);
   }
 
   contains(cell) {
     return cell && cell.head < this.heads && cell.query < this.queries && cell.key < this.keys;
   }
 
-  // The weight at the upper end of a head's colour scale.
-  top(head) {
-    if (this.scale !== "per-head") return 1;
+  // The number at the end of a tile's colour scale: of weights the largest, of signed numbers the farthest from 0.
+  most(tile) {
+    if (this.scale !== "per-head") return this.kind === "signed" ? Math.max(-this.low, this.high) || 1 : 1;
     let largest = 0;
-    for (let i = head * this.stride; i < (head + 1) * this.stride; i++) if (this.values[i] > largest) largest = this.values[i];
+    for (let i = tile * this.stride; i < (tile + 1) * this.stride; i++) {
+      const size = Math.abs(this.values[i]);
+      if (size > largest && size < Infinity) largest = size;
+    }
     return largest || 1;
   }
 }

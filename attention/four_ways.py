@@ -1,0 +1,141 @@
+"""Four ways to the same answer, on the same tokens and weights: a list of heads, packed, einsum, PyTorch."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attention import copying, masks, sample
+from attention.compare import largest_distance
+from attention.config import AttentionConfig
+from attention.einsum import attend_by_einsum
+from attention.ladder import MultiHeadAttention, MultiHeadAttentionWrapper
+from attention.sample import AttentionParameters
+
+WAYS: Final = ("list of heads", "packed", "einsum", "PyTorch")
+DROPS: Final = 64  # draws that are averaged
+_REPEATS: Final = 15
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one way says: the weights of every head, as they meet the values, and the output."""
+
+    way: str
+    weights: Float[Tensor, "B H T T"]
+    output: Float[Tensor, "B T E"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long one way took, in milliseconds: median and 95th percentile."""
+
+    way: str
+    median: float
+    p95: float
+
+
+class FourWays:
+    """All four, with the parameters of a scene copied into each. They are causal, as the book's classes always are.
+
+    Built on the meta device and then filled: constructors would draw from the random state of the whole process.
+    """
+
+    def __init__(self, config: AttentionConfig, dropout: float = 0.0) -> None:
+        parameters = sample.draw_parameters(config)
+        width, heads, tokens = config.embed_dim, config.num_heads, config.num_tokens
+        with torch.device("meta"):
+            listed = MultiHeadAttentionWrapper(width, config.head_dim, tokens, dropout, heads, qkv_bias=True)
+            packed = MultiHeadAttention(width, width, tokens, dropout, heads, qkv_bias=True)
+            module = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.config, self.dropout, self.parameters = config, dropout, parameters
+        self.tokens = sample.draw_tokens(config)
+        self.allowed = masks.grid(masks.causal, tokens)
+        self.listed = _filled(listed, parameters, config)
+        self.packed = _filled(packed, parameters, config)
+        self.module = _filled(module, parameters, config)
+        self.module.eval()  # with dropout it would draw from the random state of the whole process
+
+    @torch.no_grad()
+    def answers(self) -> tuple[Answer, ...]:
+        """What each way says. With dropout, list and packed draw from one seed; einsum and PyTorch go without."""
+        self._set_training(self.dropout > 0)
+        listed = self.listed.trace(self.tokens, self._generator(0))
+        packed = self.packed.trace(self.tokens, self._generator(0))
+        einsum = attend_by_einsum(self.tokens, self.parameters, self.config.num_heads, self.allowed)
+        output, weights = self._ask_pytorch()
+        return (
+            Answer(WAYS[0], listed.dropped, listed.output),
+            Answer(WAYS[1], packed.dropped, packed.output),
+            Answer(WAYS[2], einsum.weights, einsum.output),
+            Answer(WAYS[3], weights, output),
+        )
+
+    @torch.no_grad()
+    def mean_over_draws(self, draws: int = DROPS) -> Float[Tensor, "B T E"]:
+        """The mean of the packed form's output over many draws of dropout: what comes near the answer without it."""
+        self._set_training(True)
+        return torch.stack([self.packed(self.tokens, self._generator(i)) for i in range(draws)]).mean(0)
+
+    def distance_of_mean(self, draws: int = DROPS) -> float:
+        """How far that mean is from the output without dropout: the root of the mean square of the difference."""
+        mean = self.mean_over_draws(draws)
+        self._set_training(False)
+        with torch.no_grad():
+            return float((mean - self.packed(self.tokens)).double().square().mean().sqrt())
+
+    @torch.no_grad()
+    def timings(self, clock: Callable[[], float] = time.perf_counter) -> tuple[Timing, ...]:
+        """How long each takes without dropout: one after the other, many times, so that noise meets all alike."""
+        self._set_training(False)
+        runs: dict[str, Callable[[], object]] = {
+            WAYS[0]: lambda: self.listed(self.tokens),
+            WAYS[1]: lambda: self.packed(self.tokens),
+            WAYS[2]: lambda: attend_by_einsum(self.tokens, self.parameters, self.config.num_heads, self.allowed),
+            WAYS[3]: self._ask_pytorch,
+        }
+        took: dict[str, list[float]] = {way: [] for way in runs}
+        for turn in range(_REPEATS + 1):
+            for way, run in runs.items():
+                start = clock()
+                run()
+                if turn:  # the first one warms up
+                    took[way].append(1000 * (clock() - start))
+        return tuple(
+            Timing(way, statistics.median(times), sorted(times)[int(0.95 * len(times))]) for way, times in took.items()
+        )
+
+    def _ask_pytorch(self) -> tuple[Tensor, Tensor]:
+        x = self.tokens
+        output, weights = self.module(x, x, x, attn_mask=~self.allowed, average_attn_weights=False)
+        return output, weights
+
+    def _set_training(self, training: bool) -> None:
+        for module in (self.listed, self.packed):
+            module.train(training)
+
+    def _generator(self, draw: int) -> torch.Generator:
+        """Of each draw of dropout its own; a scene's seed is up to 2³², so that the two never meet."""
+        return torch.Generator().manual_seed(self.config.seed + (draw + 1) * 2**33)
+
+
+def differences(answers: tuple[Answer, ...]) -> tuple[tuple[float, ...], ...]:
+    """The largest |difference| of the outputs of each pair."""
+    return tuple(tuple(largest_distance(a.output, b.output.double()) for b in answers) for a in answers)
+
+
+def _filled(module: Module, parameters: AttentionParameters, config: AttentionConfig) -> Module:
+    """The module with memory, the causal mask, and these parameters in it."""
+    module = module.to_empty(device="cpu").to(config.torch_dtype)
+    for name, buffer in module.named_buffers():
+        if name.endswith("mask"):
+            buffer.copy_(~masks.grid(masks.causal, config.num_tokens))
+    copying.write(module, parameters)
+    return module

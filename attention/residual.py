@@ -1,0 +1,103 @@
+"""What the residual stream of a stack of blocks carries, and what GELU and ReLU make of the same numbers."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from attention import sample
+from attention.block import BlockTrace
+from attention.feed_forward import gelu, relu
+from attention.verify_block import BlockConfig, each_block
+
+
+@dataclass(frozen=True)
+class StreamPoint:
+    """The stream after one addition (or at its start), as means over tokens.
+
+    `norm` is the length of a token's vector, `added` that of what was added to it, `kept` the cosine
+    between the stream and the tokens that it began with.
+    """
+
+    place: str
+    norm: float
+    added: float
+    kept: float
+
+
+@dataclass(frozen=True)
+class Inside:
+    """One block's trace, and the stream through all of the blocks."""
+
+    trace: BlockTrace
+    stream: tuple[StreamPoint, ...]
+
+
+def look_into(config: BlockConfig, index: int) -> Inside:
+    """Run the blocks of a scene and keep the trace of one.
+
+    Raises:
+        IndexError: there is no such block; the message carries the depth.
+    """
+    if not 0 <= index < config.depth:
+        raise IndexError(f"block {index}: there are {config.depth}.")
+    start = sample.draw_tokens(config.scene)
+    points = [StreamPoint("tokens", mean_norm(start), 0.0, _cosine(start, start))]
+    kept: BlockTrace | None = None
+    for i, trace in enumerate(each_block(config)):
+        after = (trace.sum_1, trace.sum_2) if config.norm_first else (trace.norm_1, trace.norm_2)
+        both = zip(("attention", "feed-forward"), after, (trace.attention.output, trace.fed), strict=True)
+        for name, stream, added in both:
+            points.append(StreamPoint(f"{i}: {name}", mean_norm(stream), mean_norm(added), _cosine(stream, start)))
+        kept = trace if i == index else kept
+    assert kept is not None
+    return Inside(kept, tuple(points))
+
+
+@dataclass(frozen=True)
+class Bent:
+    """The hidden numbers of a feed-forward network after GELU and after ReLU."""
+
+    gelu: Tensor
+    relu: Tensor
+    zeros_gelu: float
+    zeros_relu: float
+    largest_gap: float
+
+
+def bend(trace: BlockTrace) -> Bent:
+    """Both activations of a trace's hidden numbers, of the first sequence."""
+    after_gelu, after_relu = gelu(trace.hidden[0]), relu(trace.hidden[0])
+    return Bent(
+        gelu=after_gelu,
+        relu=after_relu,
+        zeros_gelu=_share_of_zeros(after_gelu),
+        zeros_relu=_share_of_zeros(after_relu),
+        largest_gap=(after_gelu.double() - after_relu.double()).abs().max().item(),
+    )
+
+
+def mean_norm(x: Tensor) -> float:
+    """The mean length of the vectors in the last axis; where there are heads, of each head's."""
+    numbers = x.double()
+    finite = numbers.masked_fill(numbers.isinf(), 0.0)
+    return float(finite.norm(dim=-1).mean())
+
+
+def _cosine(x: Tensor, y: Tensor) -> float:
+    a, b = x.double(), y.double()
+    length = a.norm(dim=-1) * b.norm(dim=-1)
+    return float(((a * b).sum(-1) / length.clamp_min(1e-300)).mean())
+
+
+def _share_of_zeros(x: Tensor) -> float:
+    return (x == 0).double().mean().item() if x.numel() else math.nan
+
+
+def step_of(trace: Any, step: str) -> Tensor:
+    """A step of a trace by its name, in which a dot leads into the attention."""
+    for part in step.split("."):
+        trace = getattr(trace, part)
+    found: Tensor = trace
+    return found

@@ -1,0 +1,156 @@
+"""The transformer block: its data flow, every step before and after, and what the residual stream carries."""
+
+from dataclasses import replace
+from typing import Final
+
+import streamlit as st
+from torch import Tensor
+
+from attention import block, claims, feed_forward, layer_norm, multi_head, sample, scaled_dot_product
+from attention.block import PRE_NORM
+from attention.residual import Inside, bend, look_into, mean_norm, step_of
+from attention.verify import Verdict
+from attention.verify_block import BlockConfig, check_fused, verify_block
+from dashboard import (
+    block_panel,
+    cached,
+    controls,
+    heatmap,
+    lesson,
+    page_controls,
+    presets,
+    step_picture,
+    verdict_panel,
+)
+from dashboard.fragments import MORE, PICTURE, VERDICT
+from dashboard.heatmap import Look, Says
+from dashboard.lesson import Lesson
+
+KEY: Final = "block"
+LESSON: Final = Lesson(
+    title="Transformer block",
+    lead="Attention mixes tokens, the feed-forward network works on each alone; both only add to the stream that runs "
+    "through. The norm stands after each sum, or before attention and network:",
+    equation=r"\mathrm{LN}(x + f(x)) \;\text{ or }\; x + f(\mathrm{LN}(x))",
+    tries=(
+        "Raise **Depth** to 8: pre-norm lets the stream grow with every block, post-norm brings it back to one length.",
+        "Put the **step** on `sum_1`, then on `norm_1`, and compare the colour bars.",
+        "Turn **Causal** off and on with the step on `attention.weights`: the mask reaches every block.",
+    ),
+    code=(
+        sample.draw_block,
+        block.run_block,
+        layer_norm.layer_norm,
+        feed_forward.gelu,
+        feed_forward.relu,
+        multi_head.attend,
+        scaled_dot_product.scaled_dot_product,
+        block.TransformerBlock,
+        block.TransformerStack,
+    ),
+    presets=(presets.BLOCK,),
+    has_more=True,
+)
+
+
+def both_placements(config: BlockConfig) -> tuple[tuple[str, BlockConfig], ...]:
+    """The reader's own placement of the norm first, the other beside it."""
+    own, other = config.norm_first, not config.norm_first
+    return tuple(("pre-norm" if first else "post-norm", replace(config, norm_first=first)) for first in (own, other))
+
+
+def matrix(inside: Inside, step: str, head: int) -> Tensor:
+    """A step as (rows, columns): of the steps within heads, those of one head."""
+    found = step_of(inside.trace, step)
+    return found[0, head] if found.ndim == 4 else found[0]
+
+
+line = lesson.begin(LESSON)
+held: cached.Held[tuple[Inside, Inside]] = cached.Held()
+
+
+def insides(config: BlockConfig, index: int) -> tuple[Inside, Inside]:
+    """Both placements, looked into at one block; made once for picture and charts."""
+    own, other = (placed for _, placed in both_placements(config))
+    return held.hold((config, index), lambda: (look_into(own, index), look_into(other, index)))
+
+
+@st.fragment(key=PICTURE)
+def picture() -> None:
+    """The data flow, and one step under both placements of the norm."""
+    asked = controls.asked()
+    config = page_controls.block(asked.config)
+    line.begin(config)
+    controls.keep_in_url("block_step")
+    left, middle, right = st.columns([1, 1, 4], vertical_alignment="bottom")
+    with left:
+        index = page_controls.which_block(config)
+    with middle:
+        head = page_controls.which_head(config.scene)
+    step = right.select_slider("Step", PRE_NORM, value="attention.weights", key="block_step", bind="query-params")
+    own, other = insides(config, index)
+    lesson.put(block_panel.drawing(own.trace, step, index))
+
+    def packed() -> heatmap.Picture:
+        two = [matrix(inside, step, head) for inside in (own, other)]
+        names = [name for name, _ in both_placements(config)]
+        titles = [f"{name}: {step_picture.size(x)}" for name, x in zip(names, two, strict=True)]
+        hatched = multi_head.allowed_by(config.scene) if step.endswith(("masked", "weights")) else None
+        return step_picture.of_step(step, two, titles, config, hatched)
+
+    norms = " and ".join(f"{mean_norm(matrix(inside, step, head)):.3g}" for inside in (own, other))
+    st.markdown(f"`{step}` of block {index}: {block_panel.SAID[step]}. Mean norm of a row: {norms}.")
+    heatmap.show(
+        cached.picture(f"{step}, block {index}, head {head}", config, packed),
+        Look(scale=asked.look.scale, curve=asked.look.curve),
+        f"The step {step} of block {index}, pre-norm and post-norm side by side.",
+        key=KEY,
+        says=Says(tallest=360),
+    )
+
+
+@st.fragment(key=MORE)
+def stream() -> None:
+    """What the residual stream carries, and the two activations."""
+    config = page_controls.block(controls.asked().config)
+    index = page_controls.shown_block(config)
+    both = tuple(
+        (name, inside) for (name, _), inside in zip(both_placements(config), insides(config, index), strict=True)
+    )
+    for what, place in zip(("norm", "kept"), st.columns(2), strict=True):
+        place.plotly_chart(
+            block_panel.stream_chart(both, what),
+            key=f"{KEY}_{what}",
+            config={"displayModeBar": False},
+            alt=block_panel.stream_in_words(both, what),
+        )
+    st.subheader("GELU against ReLU", anchor=False)
+    bent = bend(both[0][1].trace)
+    drawn = step_picture.of_step("activated", [bent.gelu, bent.relu], ["GELU", "ReLU"], config)
+    heatmap.show(drawn, Look(), "Hidden numbers after GELU and after ReLU.", key=f"{KEY}_bent", says=Says(tallest=260))
+    lesson.put(block_panel.bent_table(bent))
+
+
+@st.fragment(key=VERDICT)
+def verdict() -> None:
+    """The verdict on both placements; the table is of the block that is looked into."""
+    verdict_panel.pause()
+    tolerance = controls.asked().tolerance
+    config = page_controls.block(controls.asked().config)
+    index = page_controls.shown_block(config)
+
+    def judge(placed: BlockConfig) -> Verdict:
+        return cached.verdict(placed, tolerance, lambda: verify_block(placed, tolerance))
+
+    found = [judge(placed) for _, placed in both_placements(config)]
+    worse = next((verdict for verdict in found if not verdict.equal), found[0])
+    scripts = cached.facts("claims", config, lambda: claims.of_block(config))
+    lesson.judged(line, config, worse, config.scene.dtype, scripts, only=f"{index}: ")
+    fused = cached.facts("fused", config, lambda: check_fused(config, tolerance))
+    st.caption(block_panel.said_of_paths(config, fused))
+
+
+picture()
+st.header("What the residual stream carries", anchor=False)
+stream()
+lesson.end(LESSON, verdict)

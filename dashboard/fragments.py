@@ -1,0 +1,29 @@
+"""The fragments that every page has, and the callback by which a control runs only those that depend on it."""
+
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+
+# in the order in which they run
+PICTURE: Final = "picture"
+VERDICT: Final = "verdict"
+# of pages that have more to show than one picture
+MORE: Final = "more"
+
+_HAS_MORE: Final = "_has_more"
+
+
+def begin_page(has_more: bool) -> None:
+    """Say whether the page that is being drawn has the fragment MORE: it then depends on whatever the verdict does."""
+    st.session_state[_HAS_MORE] = has_more
+
+
+def rerun(*fragments: str) -> Callable[[], None]:
+    """A callback that runs these fragments again, and nothing else."""
+
+    def run() -> None:
+        more = [MORE] if VERDICT in fragments and st.session_state.get(_HAS_MORE) else []
+        st.rerun([*fragments, *more])
+
+    return run

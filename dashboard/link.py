@@ -1,0 +1,91 @@
+"""What a link may ask for. Everything else is taken out of it before a widget reads it, and said.
+
+Streamlit falls back to the default for most nonsense, without a word; an infinite number it does not survive.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import streamlit as st
+
+from dashboard.heatmap import Cell
+
+_REFUSED: Final = "_refused"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: whether a text is a possible value, and the value that its widget would make of it.
+
+    `many` is for a parameter that may stand in the link more than once; `kept` for one whose widget is on some
+    pages only: a link may open another page, and the reader may then turn to that one.
+    """
+
+    is_possible: Callable[[str], bool]
+    value: Callable[[str], Any] = str
+    many: bool = False
+    kept: bool = False
+
+
+def open_once(parameters: Mapping[str, Parameter]) -> None:
+    """Once a session: take out what is impossible, remember what it was, and keep what another page will want."""
+    if _REFUSED in st.session_state:
+        return
+    asked = {name: st.query_params.get_all(name) for name in parameters}
+    refused = [name for name, texts in asked.items() if not _possible(parameters[name], texts)]
+    for name in refused:
+        del st.query_params[name]
+    st.session_state[_REFUSED] = refused
+    for name, parameter in parameters.items():
+        if parameter.kept and asked[name] and name not in refused:
+            values = [parameter.value(text) for text in asked[name]]
+            st.session_state[name] = values if parameter.many else values[-1]
+    if refused:
+        st.rerun()  # widgets read the link as it was when the run began
+
+
+def take_refused() -> list[str]:
+    """The parameters that were taken out, and said by whoever asks: once."""
+    refused: list[str] = st.session_state[_REFUSED]
+    st.session_state[_REFUSED] = []
+    return refused
+
+
+def one_of(*options: str) -> Callable[[str], bool]:
+    """Whether the text is one of the options."""
+    return options.__contains__
+
+
+def whole_number(smallest: int, largest: int) -> Callable[[str], bool]:
+    """Whether the text is a whole number within the limits, in plain digits."""
+    return lambda text: is_whole(text, smallest, largest)
+
+
+def is_whole(text: str, smallest: int, largest: int) -> bool:
+    """Whether the text is a whole number within the limits, in plain digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(largest)) and smallest <= int(text) <= largest
+
+
+def is_fraction(text: str) -> bool:
+    """Whether the text is a number from 0 to 1."""
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
+def cell(text: str) -> Cell | None:
+    """The cell that "head-query-key" names, or None."""
+    parts = text.split("-")
+    if len(parts) == 3 and all(is_whole(part, 0, 9999) for part in parts):
+        return Cell(*map(int, parts))
+    return None
+
+
+# the two halves of a parameter that is true or false
+BOOL: Final = (lambda text: text.lower() in ("true", "false")), (lambda text: text.lower() == "true")
+
+
+def _possible(parameter: Parameter, texts: list[str]) -> bool:
+    return all(parameter.is_possible(text) for text in texts)

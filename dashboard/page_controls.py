@@ -1,0 +1,192 @@
+"""The controls that belong to one page, in the sidebar under those that all pages share, bound to the URL like them.
+
+The router draws them, so that their values outlive a visit to another page.
+"""
+
+from typing import Final
+
+import streamlit as st
+
+from attention.block import PRE_NORM
+from attention.config import MAX_TOKENS, AttentionConfig
+from attention.feed_forward import ACTIVATIONS
+from attention.mask_config import MaskConfig
+from attention.mask_lessons import NUMBERS
+from attention.masks import Corner
+from attention.single_head import STEPS
+from attention.verify_block import MAX_DEPTH, BlockConfig
+from attention.verify_head import HeadConfig
+from dashboard.fragments import PICTURE, VERDICT, rerun
+from dashboard.link import BOOL, Parameter, one_of, whole_number
+
+WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+RULES: Final = ("window", "prefix", "padding", "documents", "strided", "T ≠ S")
+COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+LOUDNESS: Final = (1, 3, 10, 30, 100)
+NORMS: Final = ("post", "pre")
+
+_URL: Final = "query-params"
+_MASK: Final = "_mask"
+
+
+def head(scene: AttentionConfig) -> HeadConfig:
+    """What is asked of one head."""
+    state = st.session_state
+    return HeadConfig(scene, head_dim=state["head_dim"], value_dim=state["value_dim"])
+
+
+def mask(scene: AttentionConfig) -> MaskConfig:
+    """What is asked of the mask; queries and keys no more than there are tokens."""
+    state, rules = st.session_state, st.session_state["rules"]
+    unequal = "T ≠ S" in rules
+    return MaskConfig(
+        num_queries=min(state["queries"], scene.num_tokens) if unequal else scene.num_tokens,
+        num_keys=min(state["keys"], scene.num_tokens) if unequal else scene.num_tokens,
+        causal=scene.causal,
+        window=state["window"] if "window" in rules else None,
+        prefix=state["prefix"] if "prefix" in rules else None,
+        padding_left=state["pad_left"] if "padding" in rules else 0,
+        padding_right=state["pad_right"] if "padding" in rules else 0,
+        document=state["document"] if "documents" in rules else None,
+        stride=state["stride"] if "strided" in rules else None,
+        corner=Corner(state["corner"]) if unequal else Corner.TOP_LEFT,
+    )
+
+
+def block(scene: AttentionConfig) -> BlockConfig:
+    """What is asked of the blocks."""
+    state = st.session_state
+    return BlockConfig(scene, depth=state["depth"], norm_first=state["norm"] == "pre", activation=state["activation"])
+
+
+def dropout() -> float:
+    """The probability of dropout: 0 in eval mode."""
+    return float(st.session_state["dropout"]) if st.session_state["training"] else 0.0
+
+
+def which_head(scene: AttentionConfig) -> int:
+    """Draw the field for the head that a page shows, on the page; the last head where there are not so many."""
+    state, last = st.session_state, scene.num_heads - 1
+    state["of_head"] = min(state.get("of_head", 0), last)  # said again, since the URL forgot it with the last page
+    if last == 0:  # a field needs two ends
+        return 0
+    return int(st.number_input("Head", 0, last, key="of_head", bind=_URL, on_change=rerun(PICTURE, VERDICT)))
+
+
+def shown_head(scene: AttentionConfig) -> int:
+    """The head that `which_head` says."""
+    return min(int(st.session_state.get("of_head", 0)), scene.num_heads - 1)
+
+
+def which_block(config: BlockConfig) -> int:
+    """Draw the field for the block that a page looks into, on the page; the last where there are not so many."""
+    state, last = st.session_state, config.depth - 1
+    state["of_block"] = min(state.get("of_block", 0), last)
+    if last == 0:
+        return 0
+    options = rerun(PICTURE, VERDICT)
+    return int(st.number_input("Block", 0, last, key="of_block", bind=_URL, on_change=options))
+
+
+def shown_block(config: BlockConfig) -> int:
+    """The block that `which_block` says."""
+    return min(int(st.session_state.get("of_block", 0)), config.depth - 1)
+
+
+def draw(page: str) -> None:
+    """Draw the controls of a page, if it has any."""
+    drawers = {"one_head": _head, "masks": _mask, "four_ways": _ways, "block": _block}
+    if page in drawers:
+        st.subheader("On this page", anchor=False)
+        drawers[page]()
+
+
+def _head() -> None:
+    for label, key, hint in (
+        ("Head width", "head_dim", "D, the width of q and k; scores are divided by √D."),
+        ("Value width", "value_dim", "The width of v, and of what the head gives out."),
+    ):
+        st.select_slider(
+            label, WIDTHS, value=64, key=key, bind=_URL, help=hint, on_change=rerun(PICTURE, VERDICT)
+        )  # fmt: skip
+
+
+def _mask() -> None:
+    @st.fragment(key=_MASK)
+    def fields() -> None:
+        rules = st.pills(
+            "Rules", RULES, selection_mode="multi", default=["window"], key="rules", bind=_URL,
+            help="A query sees what all of them allow, and Causal too where it is on; a prefix is seen by everybody.",
+            on_change=rerun(PICTURE, VERDICT, _MASK),
+        )  # fmt: skip
+        for rule, label, key, smallest, largest, value in _SLIDERS:
+            if rule in rules:
+                st.slider(
+                    label, smallest, largest, value, key=key, bind=_URL, on_change=rerun(PICTURE, VERDICT)
+                )  # fmt: skip
+        if "T ≠ S" in rules:
+            st.segmented_control(
+                "Aligned at", list(Corner), default=Corner.BOTTOM_RIGHT, required=True, key="corner", bind=_URL,
+                help="Which corner of the grid queries and keys share.", on_change=rerun(PICTURE, VERDICT),
+            )  # fmt: skip
+
+    # what a slider that is not drawn would say
+    for _, _, key, _, _, value in _SLIDERS:
+        st.session_state.setdefault(key, value)
+    st.session_state.setdefault("corner", Corner.BOTTOM_RIGHT)
+    fields()
+
+
+def _ways() -> None:
+    st.toggle(
+        "Training mode", key="training", bind=_URL,
+        help="Dropout acts on the attention weights; in eval mode it never does.",
+        on_change=rerun(PICTURE, VERDICT),
+    )  # fmt: skip
+    st.slider("Dropout", 0.0, 0.9, 0.3, 0.1, key="dropout", bind=_URL, on_change=rerun(PICTURE, VERDICT))
+
+
+def _block() -> None:
+    st.slider("Depth", 1, MAX_DEPTH, 2, key="depth", bind=_URL, on_change=rerun(PICTURE, VERDICT))
+    st.segmented_control(
+        "Norm", NORMS, default="post", required=True, key="norm", bind=_URL,
+        help="After each sum, as in the paper: LN(x + f(x)); or before: x + f(LN(x)).",
+        on_change=rerun(PICTURE, VERDICT),
+    )  # fmt: skip
+    st.segmented_control(
+        "Activation", list(ACTIVATIONS), default="gelu", required=True, key="activation", bind=_URL,
+        on_change=rerun(PICTURE, VERDICT),
+    )  # fmt: skip
+
+
+# rule, label, key, smallest, largest, value to begin with
+_SLIDERS: Final = (
+    ("window", "Window: keys fewer positions away than", "window", 1, 64, 4),
+    ("prefix", "Prefix: keys that all see", "prefix", 0, 64, 3),
+    ("padding", "Padding at the start", "pad_left", 0, 64, 2),
+    ("padding", "Padding at the end", "pad_right", 0, 64, 0),
+    ("documents", "Document length", "document", 1, 64, 6),
+    ("strided", "Every so manieth key", "stride", 1, 32, 3),
+    ("T ≠ S", "Queries: the last tokens", "queries", 1, MAX_TOKENS, 6),
+    ("T ≠ S", "Keys: the first tokens", "keys", 1, MAX_TOKENS, 10),
+)
+
+PARAMETERS: Final[dict[str, Parameter]] = {
+    "head_dim": Parameter(one_of(*map(str, WIDTHS)), int, kept=True),
+    "value_dim": Parameter(one_of(*map(str, WIDTHS)), int, kept=True),
+    "rules": Parameter(one_of(*RULES), str, many=True, kept=True),
+    **{key: Parameter(whole_number(low, high), int, kept=True) for _, _, key, low, high, _ in _SLIDERS},
+    "corner": Parameter(one_of(*Corner), Corner, kept=True),
+    "training": Parameter(*BOOL, kept=True),
+    "dropout": Parameter(one_of(*(f"{n / 10:.1f}" for n in range(10)), "0"), float, kept=True),
+    "depth": Parameter(whole_number(1, MAX_DEPTH), int, kept=True),
+    "norm": Parameter(one_of(*NORMS), kept=True),
+    "activation": Parameter(one_of(*ACTIVATIONS), kept=True),
+    # of the widgets that stand on the pages themselves
+    "block_step": Parameter(one_of(*PRE_NORM), kept=True),
+    "of_block": Parameter(whole_number(0, MAX_DEPTH), int, kept=True),
+    "step": Parameter(one_of(*STEPS), kept=True),
+    "of_head": Parameter(whole_number(0, 9999), int, kept=True),
+    "number": Parameter(one_of(*NUMBERS[1:]), kept=True),
+    "loudness": Parameter(one_of(*map(str, LOUDNESS)), int, kept=True),
+}

@@ -1,0 +1,58 @@
+"""From a step of a trace to a picture: which axes it has, which colours, and which cells are masked."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dashboard.cached import Config, identity
+from dashboard.heatmap import ATTENTION, Kind, Picture, Words, picture
+
+SQUARE: Final = ("scores", "scaled", "masked", "weights", "dropped")
+_NUMBER: Final = {"scores": "score", "scaled": "scaled score", "masked": "masked score"}
+
+
+def words(step: str) -> Words:
+    """What the axes of a step are: query and key, or token and dimension."""
+    if step.rpartition(".")[2] in SQUARE:
+        return Words(ATTENTION.rows, ATTENTION.columns, ATTENTION.pair, "tiles", _NUMBER.get(step, "weight"))
+    return Words("token", "dimension", ("token", "·", "dimension"), "tiles", step)
+
+
+def of_step(
+    step: str,
+    tensors: Sequence[Tensor],
+    titles: Sequence[str],
+    config: Config,
+    allowed: Tensor | None = None,
+    called: Words | None = None,
+) -> Picture:
+    """A picture of one step, or of the same step several times side by side, on one scale.
+
+    Args:
+        step: its name; the last part decides what the axes are.
+        tensors: each of (rows, columns).
+        titles: one for each.
+        config: the scene, for the picture's name.
+        allowed: the mask, for steps whose masked cells are to be hatched.
+        called: what axes, tiles and numbers are called, where the step's name does not say it.
+    """
+    kind: Kind = "weights" if step.rpartition(".")[2] in ("weights", "dropped") else "signed"
+    numbers: NDArray[np.float32] = np.stack([tensor.float().numpy() for tensor in tensors])
+    hatched = None if allowed is None else allowed.numpy()
+    name = identity(config, f"{step} {' '.join(titles)}".replace(".", " "))
+    return picture(numbers, hatched, _safe(name), titles=titles, kind=kind, words=called or words(step))
+
+
+def size(tensor: Tensor) -> str:
+    """A matrix's shape in words: "5 × 64"."""
+    return " × ".join(map(str, tensor.shape))
+
+
+def _safe(name: str) -> str:
+    """Only what may stand in a file's name."""
+    return "".join(
+        character if character.isascii() and (character.isalnum() or character == "-") else "-" for character in name
+    )
