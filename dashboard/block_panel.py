@@ -58,7 +58,6 @@ def stream_chart(both: Sequence[tuple[str, Inside]], what: str) -> dict[str, Any
     both = sorted(both, key=lambda pair: pair[0])  # the same colour for each, whichever the reader chose
     first = both[0][1].stream
     places = list(range(len(first)))
-    title = {"norm": "Norm of the stream, mean over tokens", "kept": "Cosine between the stream and the tokens"}[what]
     return {
         "data": [
             {
@@ -69,8 +68,7 @@ def stream_chart(both: Sequence[tuple[str, Inside]], what: str) -> dict[str, Any
             for name, inside in both
         ],
         "layout": {
-            "height": 300, "margin": {"l": 50, "r": 10, "t": 40, "b": 70},
-            "title": {"text": title, "font": {"size": 14}},
+            "height": 280, "margin": {"l": 50, "r": 10, "t": 30, "b": 70},
             "xaxis": {
                 "tickmode": "array", "tickvals": places, "ticktext": [point.place for point in first],
                 "tickangle": -40, "zeroline": False,
@@ -79,6 +77,13 @@ def stream_chart(both: Sequence[tuple[str, Inside]], what: str) -> dict[str, Any
             "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1, "xanchor": "right"},
         },
     }  # fmt: skip
+
+
+# what the charts of the stream show
+CHARTS: Final = {
+    "norm": "Norm of the stream, mean over tokens",
+    "kept": "Cosine between the stream and the tokens",
+}
 
 
 def stream_in_words(both: Sequence[tuple[str, Inside]], what: str) -> str:

@@ -70,8 +70,7 @@ def entropies(described: Sequence[HeadStatistics], config: AttentionConfig) -> d
             },
         ],
         "layout": {
-            "height": 380, "margin": {"l": 50, "r": 10, "t": 40, "b": 50},
-            "title": {"text": "Entropy of each head, mean over its queries", "font": {"size": 14}},
+            "height": 380, "margin": {"l": 50, "r": 10, "t": 30, "b": 50},
             "xaxis": {
                 "title": {"text": "heads"}, "tickmode": "array", "tickvals": places,
                 "ticktext": [str(found.num_heads) for found in described], "zeroline": False,

@@ -22,7 +22,7 @@ from dashboard.link import BOOL, Parameter, one_of, whole_number
 WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 RULES: Final = ("window", "prefix", "padding", "documents", "strided", "T ≠ S")
 COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-LOUDNESS: Final = (1, 3, 10, 30, 100)
+LOUDNESS: Final = (1, 3, 10, 30, 100, 300, 1000)
 NORMS: Final = ("post", "pre")
 
 _URL: Final = "query-params"
@@ -70,7 +70,7 @@ def which_head(scene: AttentionConfig) -> int:
     state["of_head"] = min(state.get("of_head", 0), last)  # said again, since the URL forgot it with the last page
     if last == 0:  # a field needs two ends
         return 0
-    return int(st.number_input("Head", 0, last, key="of_head", bind=_URL, on_change=rerun(PICTURE, VERDICT)))
+    return int(st.number_input("Head", 0, last, key="of_head", bind=_URL, width=160, on_change=rerun(PICTURE, VERDICT)))
 
 
 def shown_head(scene: AttentionConfig) -> int:
@@ -85,7 +85,7 @@ def which_block(config: BlockConfig) -> int:
     if last == 0:
         return 0
     options = rerun(PICTURE, VERDICT)
-    return int(st.number_input("Block", 0, last, key="of_block", bind=_URL, on_change=options))
+    return int(st.number_input("Block", 0, last, key="of_block", bind=_URL, width=160, on_change=options))
 
 
 def shown_block(config: BlockConfig) -> int:
@@ -115,7 +115,7 @@ def _mask() -> None:
     @st.fragment(key=_MASK)
     def fields() -> None:
         rules = st.pills(
-            "Rules", RULES, selection_mode="multi", default=["window"], key="rules", bind=_URL,
+            "Rules", RULES, selection_mode="multi", key="rules", bind=_URL,
             help="A query sees what all of them allow, and Causal too where it is on; a prefix is seen by everybody.",
             on_change=rerun(PICTURE, VERDICT, _MASK),
         )  # fmt: skip

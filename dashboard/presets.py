@@ -37,6 +37,12 @@ TWELVE_CAUSAL: Final = _preset(
     "Seed 42, 5 tokens of 768, 12 heads of 64, under the causal mask.",
     embed_dim=768, num_heads=12, num_tokens=5, seed=42, causal=True, dtype="float32",
 )  # fmt: skip
+MASKED: Final = _preset(
+    "Scripts: the causal mask",
+    "Seed 42, 5 tokens of 768, 12 heads of 64; one script adds −1e4 to the scores, the other fills in −∞.",
+    embed_dim=768, num_heads=12, num_tokens=5, seed=42, causal=True, dtype="float32",
+    rules=[], number="-1e4", loudness=1,
+)  # fmt: skip
 CHAPTER: Final = _preset(
     "Chapter: its three classes",
     "Seed 42, 5 tokens of 768, 12 heads of 64, causal, no dropout: a list of heads and a packed projection.",

@@ -117,7 +117,8 @@ def stream() -> None:
     both = tuple(
         (name, inside) for (name, _), inside in zip(both_placements(config), insides(config, index), strict=True)
     )
-    for what, place in zip(("norm", "kept"), st.columns(2), strict=True):
+    for what, place in zip(block_panel.CHARTS, st.columns(2), strict=True):
+        place.markdown(f"**{block_panel.CHARTS[what]}**")
         place.plotly_chart(
             block_panel.stream_chart(both, what),
             key=f"{KEY}_{what}",

@@ -98,6 +98,7 @@ def numbers() -> None:
     gap = cached.facts("score gap", config, lambda: score_gap(config))
     lesson.put(tables.html(counts_panel.table(described, config, gap), kind="counts"))
     left, right = st.columns(2, gap="large")
+    left.markdown("**Entropy of each head, mean over its queries**")
     left.plotly_chart(
         counts_panel.entropies(described, config),
         key=f"{KEY}_entropy",

@@ -34,7 +34,7 @@ LESSON: Final = Lesson(
     tries=(
         "Add **padding** at the start under a causal mask: the first queries see nothing, and their rows are zeros.",
         "Choose **T ≠ S** and change the corner: with fewer queries than keys, top-left hides what a query should see.",
-        "Choose −1e4 below, then raise the **score scale** to 30: weight leaks to where none may be.",
+        "Choose −1e4 below and raise the **score scale** to 1000: weight leaks to where none may be. −∞ never leaks.",
     ),
     code=(
         masks.grid,
@@ -52,7 +52,7 @@ LESSON: Final = Lesson(
         scaled_dot_product.softmax_over_allowed,
         finite_mask.attend_with_number,
     ),
-    presets=(presets.TWELVE_CAUSAL,),
+    presets=(presets.MASKED,),
     has_more=True,
 )
 

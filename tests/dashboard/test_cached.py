@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 import torch
 
-from attention.compare import Tolerance
 from attention.claims import of_heads
+from attention.compare import Tolerance
 from attention.config import DTYPES, AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.masks import Corner

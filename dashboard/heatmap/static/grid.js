@@ -70,7 +70,7 @@ export function cellAt(grid, count, tokens, x, y) {
 
 // Tick positions and labels along one axis: every n-th token of every tile, n so that labels do not touch.
 export function ticks(tiles, start, extent, tokens, cellPixels, room) {
-  const every = [1, 2, 4, 8, 16, 32, 64, 128, 256].find((n) => n * cellPixels >= room) ?? 256;
+  const every = 2 ** Math.max(0, Math.ceil(Math.log2(room / cellPixels)));
   const values = [];
   const text = [];
   for (let tile = 0; tile < tiles; tile++)

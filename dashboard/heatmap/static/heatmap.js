@@ -173,7 +173,7 @@ class View {
     const extent = horizontal ? grid.tileX : grid.tileY;
     const range = this.view?.[axis] ?? this.fullView()[axis];
     const cell = (pixels / Math.abs(range[1] - range[0])) * (extent / tokens);
-    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, horizontal ? 24 : 15);
+    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, horizontal ? 10 + 7 * String(tokens).length : 15);
   }
 
   painter(canvas, ratio) {

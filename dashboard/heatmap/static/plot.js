@@ -33,7 +33,7 @@ export function figure(view, margin, range) {
     layout: {
       width: view.width,
       height: grid.height + margin.t + margin.b,
-      margin,
+      margin: { ...margin, autoexpand: false }, // else the colour bar would take height from the tiles
       paper_bgcolor: "rgba(0, 0, 0, 0)",
       plot_bgcolor: "rgba(0, 0, 0, 0)",
       font: { family: theme.font || "sans-serif", color: theme.text, size: 12 },
