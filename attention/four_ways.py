@@ -18,8 +18,10 @@ from attention.ladder import MultiHeadAttention, MultiHeadAttentionWrapper
 from attention.sample import AttentionParameters
 
 WAYS: Final = ("list of heads", "packed", "einsum", "PyTorch")
-DROPS: Final = 64  # draws that are averaged
-_REPEATS: Final = 15
+# draws of dropout that are averaged, and runs that are timed: fewer where each takes long
+_DRAWS: Final = (8, 64)
+_RUNS: Final = (5, 15)
+_WORK: Final = 2**21  # numbers of output, over all draws
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -79,12 +81,15 @@ class FourWays:
         )
 
     @torch.no_grad()
-    def mean_over_draws(self, draws: int = DROPS) -> Float[Tensor, "B T E"]:
+    def mean_over_draws(self, draws: int) -> Float[Tensor, "B T E"]:
         """The mean of the packed form's output over many draws of dropout: what comes near the answer without it."""
         self._set_training(True)
-        return torch.stack([self.packed(self.tokens, self._generator(i)) for i in range(draws)]).mean(0)
+        total = torch.zeros_like(self.tokens, dtype=torch.float64)
+        for draw in range(draws):
+            total += self.packed(self.tokens, self._generator(draw))
+        return (total / draws).to(self.tokens.dtype)
 
-    def distance_of_mean(self, draws: int = DROPS) -> float:
+    def distance_of_mean(self, draws: int) -> float:
         """How far that mean is from the output without dropout: the root of the mean square of the difference."""
         mean = self.mean_over_draws(draws)
         self._set_training(False)
@@ -102,7 +107,7 @@ class FourWays:
             WAYS[3]: self._ask_pytorch,
         }
         took: dict[str, list[float]] = {way: [] for way in runs}
-        for turn in range(_REPEATS + 1):
+        for turn in range(_fewer(_RUNS, self.config) + 1):
             for way, run in runs.items():
                 start = clock()
                 run()
@@ -124,6 +129,16 @@ class FourWays:
     def _generator(self, draw: int) -> torch.Generator:
         """Of each draw of dropout its own; a scene's seed is up to 2³², so that the two never meet."""
         return torch.Generator().manual_seed(self.config.seed + (draw + 1) * 2**33)
+
+
+def draws_for(config: AttentionConfig) -> int:
+    """How many draws of dropout a scene averages."""
+    return _fewer(_DRAWS, config)
+
+
+def _fewer(limits: tuple[int, int], config: AttentionConfig) -> int:
+    least, most = limits
+    return max(least, min(most, _WORK // (config.num_tokens * config.embed_dim)))
 
 
 def differences(answers: tuple[Answer, ...]) -> tuple[tuple[float, ...], ...]:

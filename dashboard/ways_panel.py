@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attention.compare import Tolerance
-from attention.four_ways import DROPS, WAYS, Timing
+from attention.four_ways import WAYS, Timing
 from dashboard.tables import Mark, Table, Value
 
 
@@ -29,11 +29,11 @@ def timings(found: Sequence[Timing]) -> Table:
     return Table(caption, ("", "median", "95th percentile", "of PyTorch's"), rows)
 
 
-def said_of_dropout(mean: float, one: float) -> str:
+def said_of_dropout(mean: float, one: float, draws: int) -> str:
     """How far dropout leads away from the answer without it, as Markdown."""
     return (
         ":gray-badge[:material/casino: random] Compared with dropout off: chance is no step of the maths. The output "
-        f"of a single draw is {one:.2g} away from the one without dropout, the mean of {DROPS} draws {mean:.2g} (root "
+        f"of a single draw is {one:.2g} away from the one without dropout, the mean of {draws} draws {mean:.2g} (root "
         "mean square)."
     )
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from attention import claims, copying, dropout, einsum, ladder, multi_head
 from attention.config import AttentionConfig
-from attention.four_ways import WAYS, Answer, FourWays, Timing, differences
+from attention.four_ways import WAYS, Answer, FourWays, Timing, differences, draws_for
 from attention.verify import Verdict, verify
 from dashboard import (
     cached,
@@ -98,12 +98,12 @@ def more() -> None:
 
     def drift() -> tuple[float, float]:
         ways = FourWays(config, probability)
-        return ways.distance_of_mean(), ways.distance_of_mean(draws=1)
+        return ways.distance_of_mean(draws_for(config)), ways.distance_of_mean(1)
 
     shown = [ways_panel.timings(cached.facts("timings", config, timings))]
     if probability:
         off, one = cached.facts(f"mean over draws, dropout {probability}", config, drift)
-        st.markdown(ways_panel.said_of_dropout(off, one))
+        st.markdown(ways_panel.said_of_dropout(off, one, draws_for(config)))
     lesson.put(tables.html(*shown, kind="ways"))
 
 
