@@ -127,8 +127,8 @@ class FourWays:
             module.train(training)
 
     def _generator(self, draw: int) -> torch.Generator:
-        """Of each draw of dropout its own; a scene's seed is up to 2³², so that the two never meet."""
-        return torch.Generator().manual_seed(self.config.seed + (draw + 1) * 2**33)
+        """Of each draw of dropout its own."""
+        return sample.generator(f"dropout {draw}", self.config.seed)
 
 
 def draws_for(config: AttentionConfig) -> int:

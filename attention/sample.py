@@ -132,12 +132,19 @@ def draw_block(config: AttentionConfig, index: int = 0) -> BlockParameters:
     ).to(config.torch_dtype)
 
 
+def generator(name: str, seed: int) -> torch.Generator:
+    """A generator of its own for each name.
+
+    The digest is what tells them apart: PyTorch's CPU generator takes no more than the lower 32 bits of a seed.
+    """
+    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
+    return torch.Generator(device="cpu").manual_seed(int.from_bytes(digest, "little", signed=True))
+
+
 def _draw(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     """A standard normal tensor that depends on its name, its shape and the seed, and on nothing else.
 
     Always drawn in float32 on the CPU: a stream differs by dtype and by device, and a change of
     precision must not change the experiment.
     """
-    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
-    generator = torch.Generator(device="cpu").manual_seed(int.from_bytes(digest, "little", signed=True))
-    return torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
+    return torch.randn(shape, generator=generator(name, seed), dtype=torch.float32, device="cpu")

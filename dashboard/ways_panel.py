@@ -11,7 +11,10 @@ def differences(found: Sequence[Sequence[float]], tolerance: Tolerance, dropout:
     """Largest difference of the outputs of each pair; green up to the reader's atol plus rtol, for numbers about 1."""
     limit = tolerance.atol + tolerance.rtol
     rows: list[tuple[Value, ...]] = [
-        (name, *(_difference(value, i == j, limit) for j, value in enumerate(row)))
+        (
+            name,
+            *(_difference(value, i == j, limit, bool(dropout) and (i < 2) != (j < 2)) for j, value in enumerate(row)),
+        )
         for i, (name, row) in enumerate(zip(WAYS, found, strict=True))
     ]
     what = f"dropout {dropout:g} on in list and packed, off in the others" if dropout else "dropout off"
@@ -38,7 +41,9 @@ def said_of_dropout(mean: float, one: float, draws: int) -> str:
     )
 
 
-def _difference(value: float, same: bool, limit: float) -> Value:
+def _difference(value: float, same: bool, limit: float, by_chance: bool) -> Value:
     if same:
         return "–"
+    if by_chance:  # dropout acts in one of the two: that they differ is no fault
+        return f"{value:.2g}, chance"
     return Mark("0" if value == 0 else f"{value:.2e}", "good" if value <= limit else "bad")

@@ -116,7 +116,8 @@ ATTENTION: Final = Words()
 class Picture:
     """The numbers of one scene, ready to send: mask bits, then `sent` float32 numbers.
 
-    `low` and `high` are the true range of signed numbers, infinities and NaN left out; of weights, 0 and 1.
+    `low` and `high` are the true range of signed numbers, infinities and NaN left out. Of weights they are 0 and
+    1, or the largest weight where dropout has let it grow over 1.
     """
 
     identity: str
@@ -169,7 +170,7 @@ def picture(
         left_out = flat[:, np.flatnonzero(~allowed)]
         if not ((left_out == 0) | np.isneginf(left_out)).all():  # a forbidden cell holds something: that must be seen
             packed = flat
-    finite = packed[np.isfinite(packed)] if kind == "signed" else np.array([0.0, 1.0])
+    finite = packed[np.isfinite(packed)] if kind == "signed" else np.array([0.0, max(1.0, _largest(packed))])
     return Picture(
         identity=identity,
         titles=titles,
@@ -183,6 +184,12 @@ def picture(
         sent=packed.size,
         numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
     )
+
+
+def _largest(numbers: NDArray[np.float32]) -> float:
+    """The largest number, 0 where there is none or NaN is among them."""
+    largest = float(numbers.max()) if numbers.size else 0.0
+    return largest if np.isfinite(largest) else 0.0
 
 
 def payload(drawn: Picture, look: Look, summary: str, below: str = "", says: Says | None = None) -> bytes:

@@ -85,7 +85,7 @@ function weightScale(scene) {
     zmin: 0,
     zmax: 1,
     tickvals: ticks.map(place),
-    ticktext: ticks.map((tick) => (perHead ? `${+(100 * tick).toPrecision(3)} %` : String(tick))),
+    ticktext: ticks.map((tick) => (perHead ? `${+(100 * tick).toPrecision(3)} %` : String(+(tick * scene.high).toPrecision(3)))),
   };
 }
 

@@ -64,7 +64,7 @@ export class Scene {
 
   // The number at the end of a tile's colour scale: of weights the largest, of signed numbers the farthest from 0.
   most(tile) {
-    if (this.scale !== "per-head") return this.kind === "signed" ? Math.max(-this.low, this.high) || 1 : 1;
+    if (this.scale !== "per-head") return Math.max(-this.low, this.high) || 1;
     let largest = 0;
     for (let i = tile * this.stride; i < (tile + 1) * this.stride; i++) {
       const size = Math.abs(this.values[i]);
