@@ -4,7 +4,7 @@ import math
 import re
 import warnings
 from dataclasses import FrozenInstanceError, fields
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -294,7 +294,7 @@ def test_a_stack_hands_on_what_each_block_gives_out() -> None:
     traces = stack.trace(x, allowed)
     assert len(traces) == 3
     assert traces[0].x is x
-    for before, after in zip(traces[:-1], traces[1:], strict=True):
+    for before, after in pairwise(traces):
         assert after.x is before.output
     assert torch.equal(stack(x, allowed), traces[-1].output)
     assert not torch.equal(traces[0].attention.q, traces[1].attention.q)
@@ -319,21 +319,26 @@ def test_as_built_and_in_training_mode(norm_first: bool, activation: str) -> Non
         assert_close(first, layer(x))
 
 
-def test_what_is_dropped() -> None:
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_what_is_dropped(norm_first: bool) -> None:
     # in the order of the computation: weights, what attention gives, what is activated, what is fed back
     x, parameters, heads, allowed = scene()
-    for norm_first in (False, True):
-        seen: list[Tensor] = []
-        trace = run_block(x, parameters, heads, allowed, norm_first=norm_first, drop=lambda t: seen.append(t) or t)  # type: ignore[func-returns-value]
-        expected = (trace.attention.weights, trace.attention.output, trace.activated, trace.fed)
-        assert len(seen) == 4
-        assert all(one is other for one, other in zip(seen, expected, strict=True))
-        # where everything is dropped, only the residual stream and the norms are left
-        none = run_block(x, parameters, heads, allowed, norm_first=norm_first, drop=torch.zeros_like)
-        assert torch.equal(none.sum_1, x)
-        assert torch.equal(none.sum_2, x if norm_first else none.norm_1)
-        assert torch.equal(none.attention.output, parameters.attention.b_o.expand_as(x))
-        assert torch.equal(none.fed, parameters.b_2.expand_as(x))
+    seen: list[Tensor] = []
+
+    def look(given: Tensor) -> Tensor:
+        seen.append(given)
+        return given
+
+    trace = run_block(x, parameters, heads, allowed, norm_first=norm_first, drop=look)
+    expected = (trace.attention.weights, trace.attention.output, trace.activated, trace.fed)
+    assert len(seen) == 4
+    assert all(one is other for one, other in zip(seen, expected, strict=True))
+    # where everything is dropped, only the residual stream and the norms are left
+    none = run_block(x, parameters, heads, allowed, norm_first=norm_first, drop=torch.zeros_like)
+    assert torch.equal(none.sum_1, x)
+    assert torch.equal(none.sum_2, x if norm_first else none.norm_1)
+    assert torch.equal(none.attention.output, parameters.attention.b_o.expand_as(x))
+    assert torch.equal(none.fed, parameters.b_2.expand_as(x))
 
 
 @pytest.mark.parametrize("norm_first", [False, True])

@@ -19,6 +19,7 @@ from attention import block, reference_block, verify_block
 from attention.block import BlockTrace
 from attention.compare import Outcome
 from attention.config import AttentionConfig
+from attention.feed_forward import ACTIVATIONS
 from attention.multi_head import attend
 from attention.sample import BlockParameters
 from attention.verify import MATHS, report
@@ -132,11 +133,11 @@ def other_parameters(**names: str) -> Callable[..., BlockTrace]:
     """The block with some of its parameters taken for others, or, where the other is "", left out."""
 
     def wrong(x: Tensor, p: BlockParameters, *rest: Any, **switches: Any) -> BlockTrace:
-        def taken(name: str, other: str) -> Tensor:
-            here = getattr(p, name)
-            return getattr(p, other) if other else torch.full_like(here, float(name.startswith("norm") and "w" in name))  # type: ignore[no-any-return]
-
-        return RIGHT(x, replace(p, **{name: taken(name, other) for name, other in names.items()}), *rest, **switches)
+        taken: dict[str, Any] = {}
+        for name, other in names.items():
+            nothing = 1.0 if name.startswith("norm") and name.endswith("weight") else 0.0
+            taken[name] = getattr(p, other) if other else torch.full_like(getattr(p, name), nothing)
+        return RIGHT(x, replace(p, **taken), *rest, **switches)
 
     return wrong
 
@@ -283,12 +284,12 @@ def test_a_wrong_piece_of_the_library_is_caught(name: str, norm_first: bool, mon
 
 
 def test_a_wrong_activation_of_the_library_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(block.ACTIVATIONS, "gelu", partial(F.gelu, approximate="tanh"))
+    monkeypatch.setitem(ACTIVATIONS, "gelu", partial(F.gelu, approximate="tanh"))
     found = verify(CONFIG).maths.first_difference
     assert found is not None
     assert found.step == "0: activated"
     assert not verify(replace(CONFIG, activation="relu")).probe.equal  # where the reader's scene cannot show it
-    monkeypatch.setitem(block.ACTIVATIONS, "relu", F.leaky_relu)
+    monkeypatch.setitem(ACTIVATIONS, "relu", F.leaky_relu)
     found = verify(replace(CONFIG, activation="relu")).maths.first_difference
     assert found is not None
     assert found.step == "0: activated"

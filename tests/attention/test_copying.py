@@ -1,4 +1,4 @@
-"""Weights from any form to any other: every number arrives, and what does not fit is refused before anything changes."""
+"""Weights from any form to any other: every number arrives, and what does not fit is refused, with nothing changed."""
 
 import re
 from collections.abc import Callable
@@ -177,6 +177,11 @@ NARROW = replace(RIGHT, **{name: normal(0, EMBED_DIM, EMBED_DIM - 1) for name in
             "in_proj_bias holds numbers, and the target has no place for them.",
         ),
         (CausalAttention(EMBED_DIM, EMBED_DIM, CONTEXT, 0.0, True), RIGHT, "a CausalAttention has no projection out"),
+        (
+            CausalAttention(EMBED_DIM, EMBED_DIM, CONTEXT, 0.0, True),
+            replace(RIGHT, b_o=torch.zeros(EMBED_DIM, dtype=torch.float64)),  # but its weight is not the identity
+            "a CausalAttention has no projection out",
+        ),
         (
             CausalAttention(EMBED_DIM, EMBED_DIM, CONTEXT, 0.0, True),
             replace(RIGHT, w_o=torch.eye(EMBED_DIM, dtype=torch.float64)),  # but its bias is not zero

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -99,7 +100,7 @@ def test_names_and_shapes_are_those_of_the_book(qkv_bias: bool) -> None:
 
 
 def test_arguments_are_those_of_the_book_and_bias_is_off() -> None:
-    by_name = {"d_in": 4, "d_out": 6, "context_length": 3, "dropout": 0.1}
+    by_name: dict[str, Any] = {"d_in": 4, "d_out": 6, "context_length": 3, "dropout": 0.1}
     assert not [name for name in CausalAttention(**by_name).state_dict() if "bias" in name]
     for make in (MultiHeadAttentionWrapper, MultiHeadAttention):
         state = make(**by_name, num_heads=2).state_dict()
@@ -240,6 +241,11 @@ def test_the_mask_is_turned_round(make: Callable[..., Rung]) -> None:
     for num_tokens in (0, 1, TOKENS, CONTEXT):
         allowed = holder.allowed(normal(0, 1, num_tokens, D_IN))
         assert torch.equal(allowed, masks.grid(masks.causal, num_tokens))
+    # it is the mask that is held, from its first token on: a checkpoint may bring another one
+    holder.mask[2, 0] = 1
+    expected = masks.grid(masks.causal, 4)
+    expected[2, 0] = False
+    assert torch.equal(holder.allowed(normal(0, 1, 4, D_IN)), expected)
 
 
 @pytest.mark.parametrize("make", RUNGS)

@@ -2,11 +2,12 @@
 
 import inspect
 import re
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from itertools import product
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -245,3 +246,59 @@ def test_every_step_keeps_the_dtype_and_is_finite(dtype: str, seed: int, causal:
         assert values.dtype is config.torch_dtype
         finite = mask(causal, 5).expand_as(values) if step == "masked" else torch.ones_like(values, dtype=torch.bool)
         assert torch.equal(values.isfinite(), finite), step
+
+
+@pytest.mark.parametrize(("t", "s"), [(4, 7), (7, 4), (1, 5)])
+def test_other_tokens_that_are_attended_to(t: int, s: int) -> None:
+    # M13: forward and backward, T queries and S keys; the first key is for all, so that no row is empty
+    num_heads, embed_dim = 3, 15
+    drawn, cotangent = random_parameters(3, embed_dim), normal(5, 2, t, embed_dim)
+    allowed = masks.grid(masks.causal, t, s)
+    module = torch_module(drawn, num_heads)
+    x, m = normal(1, 2, t, embed_dim).requires_grad_(), normal(2, 2, s, embed_dim).requires_grad_()
+    trace = attend(x, drawn, num_heads, allowed, memory=m)
+    output, weights = module(x, m, m, attn_mask=~allowed, average_attn_weights=False)
+    assert trace.weights.shape == (2, num_heads, t, s)
+    assert_close(trace.weights, weights, rtol=1e-7, atol=1e-9)
+    assert_close(trace.output, output, rtol=1e-7, atol=1e-9)
+    ours, theirs = (torch.autograd.grad(y, (x, m), cotangent) for y in (trace.output, output))
+    for one, other in zip(ours, theirs, strict=True):
+        assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
+def test_tokens_attended_to_may_be_themselves() -> None:
+    tokens, parameters, num_heads, allowed = hard_scene()
+    assert_same(attend(tokens, parameters, num_heads, allowed, memory=tokens.clone()), hard_trace())
+
+
+def test_tokens_of_another_width_than_what_comes_out() -> None:
+    drawn = random_parameters(1, 15)
+    wide = replace(drawn, **{name: normal(place, 15, 7) for place, name in enumerate(("w_q", "w_k", "w_v"))})
+    tokens = normal(2, 2, 5, 7)
+    trace = attend(tokens, wide, 3, masks.grid(masks.causal, 5))
+    q, k, v = (
+        (tokens @ w.T + b).unflatten(-1, (3, 5)).transpose(1, 2)
+        for w, b in ((wide.w_q, wide.b_q), (wide.w_k, wide.b_k), (wide.w_v, wide.b_v))
+    )
+    context = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+    assert_close(trace.output, context @ wide.w_o.T + wide.b_o, rtol=1e-7, atol=1e-9)
+
+
+def test_dropout_stands_between_weights_and_values() -> None:
+    # N14: the weights that are shown stay what they are
+    tokens, parameters, num_heads, allowed = hard_scene()
+    trace = attend(tokens, parameters, num_heads, allowed, lambda weights: 2 * weights)
+    plain = hard_trace()
+    assert torch.equal(trace.weights, plain.weights)
+    assert torch.equal(trace.dropped, 2 * plain.weights)
+    assert_close(trace.context, 2 * plain.context)
+
+
+@pytest.mark.parametrize("which", ["tokens", "memory"])
+def test_two_dtypes_are_refused_by_name(which: str) -> None:
+    # S23
+    tokens, parameters, num_heads, allowed = hard_scene()
+    given = {"tokens": tokens, "memory": tokens.clone()}
+    given[which] = given[which].float()
+    with pytest.raises(ValueError, match="the tokens are float32, the weights float64; they must be of one dtype"):
+        attend(given["tokens"], parameters, num_heads, allowed, memory=given["memory"])

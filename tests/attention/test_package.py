@@ -92,3 +92,73 @@ def what_masks_do() -> dict[str, str]:
 @pytest.mark.parametrize("mask", MASKS)
 def test_a_mask_that_does_not_fit_is_refused(mask: str) -> None:
     assert what_masks_do()[mask] == MASKS[mask]
+
+
+# what a reader may type, and what is said; tokens are 4 wide, six of them
+REFUSED = {
+    # S11: one sequence without its batch axis is never taken for another picture
+    "CausalAttention(4, 2, 8, 0.0)(x[0])": "the tokens are (6, 4); they must be (sequences, tokens, 4).",
+    "MultiHeadAttentionWrapper(4, 2, 8, 0.0, 2)(x[0])": "the tokens are (6, 4); they must be (sequences, tokens, 4).",
+    "MultiHeadAttention(4, 6, 8, 0.0, 2)(x[0])": "the tokens are (6, 4); they must be (sequences, tokens, 4).",
+    "SelfAttention(4, 2)(x[0])": "the tokens are (6, 4); they must be (sequences, tokens, 4).",
+    "TransformerBlock(4, 2)(x[0])": "the tokens are (6, 4); they must be (sequences, tokens, 4).",
+    "TransformerBlock(4, 2, norm_first=True)(x[0])": "the tokens are (6, 4); they must be (sequences, tokens, 4).",
+    "CausalAttention(4, 2, 8, 0.0)(x[0, 0])": "the tokens are (4,); they must be (sequences, tokens, 4).",
+    # S07: a number of heads that is none
+    "MultiHeadAttention(4, 4, 8, 0.0, 2.0)": "num_heads is 2.0; it must be a whole number.",
+    "MultiHeadAttentionWrapper(4, 4, 8, 0.0, 2.0)": "num_heads is 2.0; it must be a whole number.",
+    "TransformerBlock(4, 2.0)": "num_heads is 2.0; it must be a whole number.",
+    "SelfAttention(4, 2.0)": "head_dim is 2.0; it must be a whole number from 1 up.",
+    # S14, M07, M30: a mask for fewer tokens, and masks of numbers
+    "TransformerBlock(4, 2)(x, causal[:4, :4])": "the mask is (4, 4); it must end in (6, 6), queries by keys.",
+    "TransformerStack(2, 4, 2)(x, causal[:1, :1])": "the mask is (1, 1); it must end in (6, 6), queries by keys.",
+    "SelfAttention(4, 2)(x, causal[:1, :1])": "the mask is (1, 1); it must end in (6, 6), queries by keys.",
+    "TransformerBlock(4, 2)(x, causal.float())": (
+        "the mask holds torch.float32; it must be bool, True where a query may attend."
+    ),
+    "SelfAttention(4, 2)(x, causal.long())": (
+        "the mask holds torch.int64; it must be bool, True where a query may attend."
+    ),
+    # S23: numbers from NumPy are float64
+    "TransformerStack(2, 4, 2)(x.double())": "the tokens are float64, the weights float32; they must be of one dtype.",
+    # N15, S22
+    "dropout(x, '0.5')": "dropout is '0.5'; it must be a number from 0 to 1.",
+    "TransformerBlock(4, 2, None)": "dropout is None; it must be a number from 0 to 1.",
+    "TransformerBlock(4, 2, activation=None)": "activation is None; it must be one of gelu, relu.",
+    "TransformerStack(2.0, 4, 2)": "num_blocks is 2.0; it must be a whole number from 1 up.",
+    # rules
+    "masks.sliding_window(2.0)": "the window is 2.0; it must be a whole number.",
+    "masks.strided('2')": "the stride is '2'; it must be a whole number.",
+    "masks.documents([2, None])": "the length of a document is None; it must be a whole number.",
+    "MaskConfig(num_queries=3, num_keys=2.0)": "num_keys is 2.0; it must be a whole number.",
+    "MaskConfig(num_queries=3, num_keys=3, window='2')": "window is '2'; it must be a whole number.",
+    "MaskConfig(num_queries=3, num_keys=3, padding_right=None)": "padding_right is None; it must be a whole number.",
+    "MaskConfig(num_queries=3, num_keys=3, corner='top-left')": (
+        "corner is 'top-left'; it must be one of top-left, bottom-right."
+    ),
+}
+REFUSALS = f"""
+import torch
+from attention import masks
+from attention.block import TransformerBlock, TransformerStack
+from attention.dropout import dropout
+from attention.ladder import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attention.mask_config import MaskConfig
+from attention.single_head import SelfAttention
+x, causal = torch.randn(1, 6, 4), torch.ones(6, 6).tril().bool()
+for typed in {list(REFUSED)}:
+    try:
+        print("not refused:", eval(typed))
+    except ValueError as refused:
+        print(refused)
+"""
+
+
+@cache
+def what_is_said() -> dict[str, str]:
+    return dict(zip(REFUSED, fresh(REFUSALS).splitlines(), strict=True))
+
+
+@pytest.mark.parametrize("typed", REFUSED)
+def test_what_does_not_fit_is_refused_in_words(typed: str) -> None:
+    assert what_is_said()[typed] == REFUSED[typed]

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from attention import masks, reference
 from attention.multi_head import STEPS, AttentionTrace
 from attention.sample import AttentionParameters
+from attention.single_head import HeadTrace
 from tests.attention.scenes import (
     DTYPES,
     assert_same,
@@ -153,3 +154,60 @@ def test_gradients_reach_the_tokens() -> None:
     reference.attend(tokens, parameters, num_heads, allowed).output.sum().backward()
     assert tokens.grad is not None
     assert tokens.grad.isfinite().all()
+
+
+def test_other_tokens_that_are_attended_to() -> None:
+    # M13: T queries, S keys, and a row without any
+    num_heads, embed_dim = 3, 15
+    tokens, memory, parameters = normal(1, 2, 4, embed_dim), normal(2, 2, 7, embed_dim), random_parameters(3, embed_dim)
+    allowed = masks.grid(masks.causal, 4, 7)
+    trace = reference.attend(tokens, parameters, num_heads, allowed, memory=memory)
+    output, weights = torch_module(parameters, num_heads)(
+        tokens, memory, memory, attn_mask=~allowed, average_attn_weights=False
+    )
+    assert_close(trace.weights, weights, rtol=1e-7, atol=1e-9)
+    assert_close(trace.output, output, rtol=1e-7, atol=1e-9)
+    p = parameters
+    for step, x, w, b in (("q", tokens, p.w_q, p.b_q), ("k", memory, p.w_k, p.b_k), ("v", memory, p.w_v, p.b_v)):
+        assert_close(getattr(trace, step), torch.stack(F.linear(x, w, b).chunk(num_heads, -1), 1))
+    assert_close(trace.scaled, trace.q @ trace.k.mT / 5**0.5)
+    assert torch.equal(trace.masked.isinf(), ~allowed.expand(2, 3, 4, 7))
+    assert_close(trace.context, trace.weights @ trace.v)
+
+    allowed[2] = False
+    empty = reference.attend(tokens, parameters, num_heads, allowed, memory=memory)
+    assert empty.weights[:, :, 2].eq(0).all()
+    assert torch.equal(empty.output[:, 2], p.b_o.expand(2, -1))
+    assert_close(empty.output[:, [0, 1, 3]], output[:, [0, 1, 3]], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_every_step_of_one_head_is_what_pytorch_gives(bias: bool, masked: bool) -> None:
+    # M01: the mask has a row without any key
+    shapes = {"w_q": (5, 11), "w_k": (5, 11), "w_v": (3, 11)}
+    weights = {f"{name}.weight": normal(place, *shape) for place, (name, shape) in enumerate(shapes.items())}
+    if bias:
+        weights |= {f"{name}.bias": normal(10 + place, shape[0]) for place, (name, shape) in enumerate(shapes.items())}
+    tokens, allowed = normal(5, 2, 7, 11), masks.grid(masks.causal, 7)
+    allowed[2] = False
+    trace = reference.attend_one(tokens, weights, allowed if masked else None)
+    allowed = allowed if masked else torch.ones_like(allowed)
+    q, k, v = (tokens @ weights[f"{name}.weight"].T + weights.get(f"{name}.bias", 0) for name in shapes)
+    scores = torch.einsum("btd,bsd->bts", q, k)
+    masked_scores = (scores / 5**0.5).masked_fill(~allowed, float("-inf"))
+    expected = {
+        "q": q,
+        "k": k,
+        "v": v,
+        "scores": scores,
+        "scaled": scores / 5**0.5,
+        "masked": masked_scores,
+        "weights": torch.softmax(masked_scores, -1).nan_to_num(0.0),
+    }
+    expected["dropped"] = expected["weights"]
+    expected["context"] = expected["weights"] @ v
+    assert expected.keys() == {f.name for f in fields(HeadTrace)}
+    for step, values in expected.items():
+        assert_close(getattr(trace, step), values[:, None], rtol=1e-9, atol=1e-12)
+    assert_close(trace.output, expected["context"], rtol=1e-9, atol=1e-12)

@@ -83,6 +83,19 @@ def test_every_step_is_what_the_layer_gives(switches: dict[str, Any], heads: int
 
 
 @pytest.mark.parametrize("switches", SWITCHES)
+def test_the_last_step_is_the_layer_as_a_whole(switches: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    # and not the steps before it, put together once more
+    whole = nn.TransformerEncoderLayer.forward
+    monkeypatch.setattr(nn.TransformerEncoderLayer, "forward", lambda *given, **more: 2 * whole(*given, **more))
+    doubled = run_block(*scene(), **switches)
+    monkeypatch.undo()
+    plain = run_block(*scene(), **switches)
+    for step in plain.steps:
+        factor = 2 if step == plain.steps[-1] else 1
+        assert torch.equal(attrgetter(step)(doubled), factor * attrgetter(step)(plain)), step
+
+
+@pytest.mark.parametrize("switches", SWITCHES)
 @pytest.mark.parametrize("heads", [3, 4])  # an even count is what the other path asks for
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_path_does_not_depend_on_gradients(switches: dict[str, Any], heads: int, dtype: torch.dtype) -> None:
@@ -178,8 +191,8 @@ def test_nothing_else_is_touched() -> None:
 
 
 def test_gradients_reach_the_tokens() -> None:
-    x, *rest = scene()
+    x, parameters, heads, allowed = scene()
     x.requires_grad_()
-    run_block(x, *rest).output.square().sum().backward()
+    run_block(x, parameters, heads, allowed).output.square().sum().backward()
     assert x.grad is not None
     assert x.grad.ne(0).all()

@@ -305,3 +305,33 @@ def test_an_empty_row_does_not_poison_gradients() -> None:
         for gradient in torch.autograd.grad(loss, [*leaves, *steps[:4]], retain_graph=True):
             assert gradient.isfinite().all()
             assert gradient.ne(0).any()
+
+
+@pytest.mark.parametrize("odd", ["q", "k", "v"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_two_dtypes_are_refused_with_the_name_of_each(odd: str, dtype: torch.dtype) -> None:
+    # S23: PyTorch's own message names none of them
+    given = dict(zip("qkv", draw(19, 1, 2, 3, 3, 5, 5), strict=True))
+    given[odd] = given[odd].to(dtype)
+    with pytest.raises(ValueError, match="they must all be of one dtype") as refused:
+        scaled_dot_product(given["q"], given["k"], given["v"])
+    for name, tensor in given.items():
+        assert f"{name} is {str(tensor.dtype).removeprefix('torch.')}" in str(refused.value)
+
+
+def test_what_is_done_to_the_weights_is_a_step_of_its_own() -> None:
+    # N14, N15: the weights stay; what meets the values is what was made of them
+    q, k, v = draw(20, 2, 3, 5, 7, 11, 13)
+    plain = scaled_dot_product(q, k, v)
+    assert plain.dropped is plain.weights
+    seen: list[Tensor] = []
+
+    def halve(weights: Tensor) -> Tensor:
+        seen.append(weights)
+        return weights / 2
+
+    steps = scaled_dot_product(q, k, v, None, halve)
+    assert [weights is steps.weights for weights in seen] == [True]
+    assert torch.equal(steps.weights, plain.weights)
+    assert torch.equal(steps.dropped, plain.weights / 2)
+    assert_close(steps.context, plain.context / 2)
