@@ -6,7 +6,7 @@ AppTest is not thread-safe (X06): these tests run one after another.
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from html.parser import HTMLParser
@@ -14,19 +14,29 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from starlette.types import ASGIApp, Message
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.testing.v1 import AppTest
+from torch import Tensor
 
 from attention.config import AttentionConfig
+from dashboard import cached
 
 ROOT: Final = Path(__file__).parents[2]
 SMALL: Final = AttentionConfig(embed_dim=12, num_heads=3, num_tokens=5)
+# every size another one, masked and not, and in half precision
+SCENES: Final = (
+    SMALL,
+    AttentionConfig(embed_dim=14, num_heads=2, num_tokens=5, causal=False, dtype="float16", seed=3),
+    AttentionConfig(embed_dim=20, num_heads=10, num_tokens=11, seed=4),
+    AttentionConfig(embed_dim=28, num_heads=4, num_tokens=3, causal=False, seed=2**32 - 1),
+)
 PICTURE: Final = "heads_picture"
 
 # the kinds of widget that the pages use
-_KINDS: Final = ("select_slider", "slider", "number_input", "toggle", "selectbox", "segmented_control")
+_KINDS: Final = ("select_slider", "slider", "number_input", "toggle", "selectbox", "segmented_control", "pills")
 
 
 def link(config: AttentionConfig) -> dict[str, str]:
@@ -85,15 +95,28 @@ class Reader:
     then knows nothing but these: the widgets, the picture and the verdict here are the newest of each, as in
     the page. With each change it sends the state of every widget, as the page does; AppTest's own `run()` sends
     those of the last tree, and Streamlit then takes the others from the link, which nobody keeps up to date here.
+    What the whole script did not draw again is gone, as in the page.
+
+    `pictures` are the messages of all pictures, by the key of each; `html` the bodies of all HTML by their class;
+    `charts` the figures by key; `said` the Markdown of the last run and `warnings` its warnings.
 
     Nothing here raises for what went wrong in the app: see `faults`.
     """
 
-    def __init__(self, **parameters: str | list[str]) -> None:
+    def __init__(self, page: str = "", /, **parameters: str | list[str]) -> None:
         self.app = AppTest.from_file(ROOT / "dashboard" / "main.py", default_timeout=60)
         self.app.query_params.update(parameters)
+        if page:
+            self.app.switch_page(_path(page))
         self.widgets: dict[str, Any] = {}
-        self.clicked: dict[str, object] = {}
+        self.buttons: dict[str, Any] = {}
+        self.pictures: dict[str, bytes] = {}
+        self.identities: dict[str, str] = {}
+        self.clicked: dict[str, dict[str, object]] = {}
+        self.html: dict[str, list[str]] = {}
+        self.charts: dict[str, dict[str, Any]] = {}
+        self.said: list[str] = []
+        self.warnings: list[str] = []
         self.code_is_open = False
         self.code_id = ""
         self.message = b""
@@ -109,25 +132,26 @@ class Reader:
 
     def rerun(self) -> "Reader":
         """Send the state of every widget: the whole script runs, or what the callback of a change asks for."""
-        states = [widget._widget_state for widget in self.widgets.values()]
-        states.append(WidgetState(id=self.identity, json_value=json.dumps(self.clicked)))
-        states.append(WidgetState(id=self.code_id, bool_value=self.code_is_open))
-        self.app._run(WidgetStates(widgets=states))
-        return self._look()
+        return self._send()
 
     def open(self, page: str) -> "Reader":
-        """Go to a page, by its file beside `main.py`."""
-        self.app.switch_page(page)
+        """Go to a page, by its name, or its file beside `main.py`."""
+        self.app.switch_page(_path(page))
+        self.clicked = {}
         return self.rerun()
+
+    def press(self, label: str) -> "Reader":
+        """Press a button of the page."""
+        return self._send(WidgetState(id=self.buttons[label].id, trigger_value=True))
 
     def set(self, key: str, value: object) -> "Reader":
         """Move a control."""
         self.widgets[key].set_value(value)
         return self.rerun()
 
-    def click(self, **state: object) -> "Reader":
-        """What the picture reports of a click: `pin` ("head-query-key", or "none") or `enlarged` (a head, or "all")."""
-        self.clicked |= state
+    def click(self, picture: str = PICTURE, /, **state: object) -> "Reader":
+        """What a picture reports of a click: `pin` ("head-query-key", or "none") or `enlarged` (a head, or "all")."""
+        self.clicked[picture] = self.clicked.get(picture, {}) | state
         return self.rerun()
 
     def open_code(self) -> "Reader":
@@ -141,18 +165,51 @@ class Reader:
 
     @property
     def scene(self) -> Scene:
-        """The picture on the page."""
+        """The picture on the page; the last of them, where there are several."""
         return decode(self.message)
+
+    def picture(self, key: str) -> Scene:
+        """The picture of a key."""
+        return decode(self.pictures[key])
+
+    def table_of(self, kind: str, place: int = 0) -> list[list[str]]:
+        """The body rows of a table: of the first that a panel of this kind shows, or of another."""
+        return list(tables("".join(self.html[kind])).values())[place]
+
+    def caption_of(self, kind: str, place: int = 0) -> str:
+        """The caption of that table."""
+        return list(tables("".join(self.html[kind])))[place]
+
+    def _send(self, *more: WidgetState) -> "Reader":
+        states = [widget._widget_state for widget in self.widgets.values()]
+        for picture, identity in self.identities.items():
+            states.append(WidgetState(id=identity, json_value=json.dumps(self.clicked.get(picture, {}))))
+        states.append(WidgetState(id=self.code_id, bool_value=self.code_is_open))
+        self.app._run(WidgetStates(widgets=[*states, *more]))
+        return self._look()
 
     def _look(self) -> "Reader":
         app = self.app
         self.faults = [element.value for element in (*app.exception, *app.error)]
         drawn = [widget for kind in _KINDS for widget in getattr(app, kind)]
-        self.widgets |= {widget.key: widget for widget in drawn}
         self.drew = {widget.key for widget in drawn}
+        if "dtype" in self.drew:  # only the whole script draws it
+            self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
+            self.buttons = {button.label: button for button in app.button}
+        self.widgets |= {widget.key: widget for widget in drawn}
         for picture in app.get("bidi_component"):
             self.message, self.identity = picture.proto.bytes, picture.proto.id
+            key = self.identity.split("-", 2)[2]
+            self.pictures[key], self.identities[key] = self.message, self.identity
             self.drew.add(PICTURE)
+        bodies: dict[str, list[str]] = {}
+        for html in app.get("html"):
+            bodies.setdefault(_kind(html.proto.body), []).append(html.proto.body)
+        self.html |= bodies
+        for chart in app.get("plotly_chart"):
+            self.charts[chart.proto.id.split("-", 2)[2]] = json.loads(chart.proto.spec)
+        self.said = _markdown(app)
+        self.warnings = [element.value for element in app.warning]
         for expander in app.expander:
             self.code_id = expander.proto.id
         for html in app.get("html"):
@@ -167,7 +224,8 @@ class Reader:
         if only_one_count:
             self.drew.add("num_heads")
             self.widgets.pop("num_heads", None)
-        if "num_heads" in self.drew:  # the fragment of the heads was drawn again, with or without a word
+        # the fragment of the heads was drawn again, or all of the page, with or without a word
+        if self.drew & {"num_heads", "dtype"}:
             self.notices = [caption for caption in captions if caption.startswith(":material/info:")]
         return self
 
@@ -177,12 +235,57 @@ def open_scene(config: AttentionConfig, **more: str | list[str]) -> Reader:
     return Reader(**{**link(config), **more})
 
 
+def assert_shows(scene: Scene, tiles: Sequence[Tensor], allowed: Tensor | None = None) -> None:
+    """The picture is of these numbers, to the last bit of float32, under this mask; its range is their true range.
+
+    Nothing is sent for forbidden cells if all of them are nothing: 0, or minus infinity.
+    """
+    numbers = torch.stack([tile.detach().float() for tile in tiles])
+    mask = torch.ones(numbers.shape[1:], dtype=torch.bool) if allowed is None else allowed
+    header = scene.header
+    assert (header["heads"], header["queries"], header["keys"]) == tuple(numbers.shape)
+    assert scene.mask.tolist() == mask.tolist()
+    left_out = numbers[:, ~mask]
+    nothing = bool(((left_out == 0) | left_out.isneginf()).all())
+    sent = numbers[:, mask] if nothing else numbers
+    assert header["sent"] == sent.numel()
+    expected = torch.where(mask, numbers, 0.0) if nothing else numbers
+    assert np.array_equal(scene.weights, expected.numpy(), equal_nan=True)
+    finite = sent[sent.isfinite()]
+    if header["kind"] == "signed":
+        assert (header["low"], header["high"]) == (finite.min().item(), finite.max().item())
+    else:
+        assert (header["low"], header["high"]) == (0, max([1, *finite.tolist()]))
+    assert header["nans"] == int(sent.isnan().sum())
+
+
+def empty_caches() -> None:
+    """Forget all that was computed for earlier tests."""
+    for function in (cached.picture, cached.verdict, cached.facts):
+        function.clear()
+
+
+def number(text: str) -> float:
+    """The number that a cell of a table says."""
+    return float(text.replace("−", "-").replace("∞", "inf").replace(",", ""))
+
+
 def _markdown(app: AppTest) -> list[str]:
     return [element.value for element in app.markdown]
 
 
 def _is_headline(text: str) -> bool:
-    return "-badge[" in text
+    return re.match(r":\w+-badge\[:material/(check_circle|cancel|error|hourglass):", text) is not None
+
+
+def _path(page: str) -> str:
+    return page if "/" in page else f"app_pages/{page}.py"
+
+
+def _kind(body: str) -> str:
+    """The class of the first `div`: "tables steps" gives "steps"."""
+    found = re.search(r'<div class="(?:tables )?([a-z]+)"', body)
+    return found[1] if found else ""
 
 
 def cells(table: str) -> list[list[str]]:

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -91,11 +92,13 @@ def test_the_name_tells_a_scenes_pictures_apart() -> None:  # C03
     other = cached.picture("pairs", SMALL, lambda: packed(dataclasses.replace(SMALL, seed=9)))
     assert first.numbers != other.numbers
     for name, answer in (("a", 1), ("b", 2), ("ab", 3)):
-        assert cached.facts(name, SMALL, lambda answer=answer: answer) == answer
+        assert cached.facts(name, SMALL, partial(int, answer)) == answer
 
 
 def test_scenes_of_different_kinds_never_meet() -> None:  # C03: equal numbers in another kind of config
     mask = MaskConfig(num_queries=5, num_keys=5)
+    names_of_two = ("window", "prefix", "document", "stride", "padding_left", "padding_right", "num_keys")
+    changes: list[dict[str, Any]] = [{name: 2} for name in names_of_two]
     configs: list[cached.Config] = [
         SMALL,
         HeadConfig(SMALL, 4, 4),
@@ -105,11 +108,10 @@ def test_scenes_of_different_kinds_never_meet() -> None:  # C03: equal numbers i
         BlockConfig(SMALL, norm_first=True),
         BlockConfig(SMALL, activation="relu"),
         (SMALL, mask),
-        *((SMALL, dataclasses.replace(mask, **{name: 2})) for name in ("window", "prefix", "document", "stride")),
-        *((SMALL, dataclasses.replace(mask, **{name: 2})) for name in ("padding_left", "padding_right", "num_keys")),
+        *((SMALL, dataclasses.replace(mask, **change)) for change in changes),
         (SMALL, dataclasses.replace(mask, corner=Corner.BOTTOM_RIGHT)),
     ]
-    found = [cached.facts("place", config, lambda place=place: place) for place, config in enumerate(configs)]
+    found = [cached.facts("place", config, partial(int, place)) for place, config in enumerate(configs)]
     assert found == list(range(len(configs)))
     names = {cached.identity(config) for config in configs}
     assert len(names) == len(configs)
