@@ -137,7 +137,11 @@ class TransformerBlock(nn.Module):
         check_head_count(embed_dim, num_heads)
         check_probability(dropout)
         check_activation(activation)
+        if not isinstance(norm_first, bool):
+            raise ValueError(f"norm_first is {norm_first!r}; it must be True or False.")
         hidden = 4 * embed_dim if feed_forward_dim is None else feed_forward_dim
+        if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 1:
+            raise ValueError(f"feed_forward_dim is {hidden!r}; it must be a whole number from 1 up.")
         self.num_heads, self.dropout, self.norm_first, self.activation = num_heads, dropout, norm_first, activation
         self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(embed_dim, embed_dim) for _ in range(4))
         self.norm_1, self.norm_2 = nn.LayerNorm(embed_dim), nn.LayerNorm(embed_dim)
@@ -146,7 +150,7 @@ class TransformerBlock(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T E"],
-        allowed: Bool[Tensor, "T T"] | None = None,
+        allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
         generator: torch.Generator | None = None,
     ) -> Float[Tensor, "B T E"]:
         """What the block makes of the tokens; in training, dropout draws from `generator`."""
@@ -155,7 +159,7 @@ class TransformerBlock(nn.Module):
     def trace(
         self,
         x: Float[Tensor, "B T E"],
-        allowed: Bool[Tensor, "T T"] | None = None,
+        allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
         generator: torch.Generator | None = None,
     ) -> BlockTrace:
         """Every step."""
@@ -203,7 +207,7 @@ class TransformerStack(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T E"],
-        allowed: Bool[Tensor, "T T"] | None = None,
+        allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
         generator: torch.Generator | None = None,
     ) -> Float[Tensor, "B T E"]:
         """What the last block gives out."""
@@ -212,7 +216,7 @@ class TransformerStack(nn.Module):
     def trace(
         self,
         x: Float[Tensor, "B T E"],
-        allowed: Bool[Tensor, "T T"] | None = None,
+        allowed: Bool[Tensor, "#B #H T T"] | Bool[Tensor, "T T"] | None = None,
         generator: torch.Generator | None = None,
     ) -> tuple[BlockTrace, ...]:
         """Every step of every block."""

@@ -1,5 +1,7 @@
 """Copies weights between forms of the same thing: `write(target, read(source))`.
 
+What is no weight is not copied: how many heads there are, where the norms stand, the activation, dropout.
+
 `read` takes the parameters out of any form, `write` puts them into any form; what lies between is
 `AttentionParameters` (or `BlockParameters`), so that every pair is covered by one function each way.
 
@@ -22,6 +24,7 @@ from torch import Tensor, nn
 
 from attention.block import TransformerBlock
 from attention.ladder import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, packed_parameters, zeros
+from attention.layer_norm import EPS
 from attention.sample import AttentionParameters, BlockParameters
 
 Parameters = AttentionParameters | BlockParameters
@@ -65,8 +68,7 @@ def _(source: MultiHeadAttention) -> AttentionParameters:
 
 @read.register
 def _(source: nn.MultiheadAttention) -> AttentionParameters:
-    if source.in_proj_weight is None or source.bias_k is not None or source.add_zero_attn:
-        raise ValueError("an nn.MultiheadAttention with kdim, vdim, add_bias_kv or add_zero_attn is another attention.")
+    _check_plain(source)
     out = source.out_proj
     no_bias = zeros(out)
     biases = [no_bias] * 3 if source.in_proj_bias is None else source.in_proj_bias.chunk(3)
@@ -85,6 +87,7 @@ def _(source: TransformerBlock) -> BlockParameters:
 def _(source: nn.TransformerEncoderLayer) -> BlockParameters:
     if source.linear1.bias is None:
         raise ValueError("an nn.TransformerEncoderLayer with bias=False has not the parameters of a block here.")
+    _check_eps(source)
     state = source.state_dict()
     rest = {name: _copy(state[place]) for name, place in _places_in_layer().items()}
     return BlockParameters(read(source.self_attn), **rest)
@@ -130,6 +133,7 @@ def _(target: MultiHeadAttention, parameters: AttentionParameters) -> None:
 
 @write.register
 def _(target: nn.MultiheadAttention, parameters: AttentionParameters) -> None:
+    _check_plain(target)
     _load(target, _packed(parameters))
 
 
@@ -142,8 +146,20 @@ def _(target: TransformerBlock, parameters: BlockParameters) -> None:
 
 @write.register
 def _(target: nn.TransformerEncoderLayer, parameters: BlockParameters) -> None:
+    _check_eps(target)
     attention = {f"self_attn.{name}": tensor for name, tensor in _packed(parameters.attention).items()}
     _load(target, attention | {place: getattr(parameters, name) for name, place in _places_in_layer().items()})
+
+
+def _check_plain(module: nn.MultiheadAttention) -> None:
+    if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
+        raise ValueError("an nn.MultiheadAttention with kdim, vdim, add_bias_kv or add_zero_attn is another attention.")
+
+
+def _check_eps(layer: nn.TransformerEncoderLayer) -> None:
+    for norm in (layer.norm1, layer.norm2):
+        if norm.eps != EPS:
+            raise ValueError(f"the layer's norms have eps {norm.eps:g}; a block here has {EPS:g}, always.")
 
 
 def _rows(p: AttentionParameters, rows: slice, start: str) -> dict[str, Tensor]:

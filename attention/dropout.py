@@ -25,7 +25,7 @@ def dropout(x: Float[Tensor, "*shape"], p: float, generator: torch.Generator | N
     if p == 0:
         return x
     if p == 1:
-        return torch.zeros_like(x)
+        return torch.where(torch.zeros_like(x, dtype=torch.bool), x, 0.0)  # still of x, so that gradients flow
     # drawn in float32 whatever the dtype: a change of precision must not change what is dropped
     kept = torch.rand(x.shape, generator=generator, dtype=torch.float32, device=x.device) >= p
     return torch.where(kept, x / (1 - p), 0.0)

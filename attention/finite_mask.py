@@ -1,10 +1,11 @@
 """A causal mask by a large negative number: added to the unscaled scores, instead of -inf after scaling.
 
 softmax((QKᵀ + M) / √D) V, where M is 0 where a query may attend and, say, -1e4 where it may not.
-As long as |QKᵀ| stays well under 1e4 · (1 - a few) it gives the weights of the -inf mask to the last
-bit, since exp(-1e4 / √D) is 0 in every dtype here. It differs where scores are large, and in a row
-that may attend to nothing: there all keys are shifted alike, and softmax shares weight out among
-forbidden keys. In half precision the shifted scores are rounded to steps of 8 (float16) or 64 (bfloat16).
+While the scores are small beside 1e4 it gives the weights of the -inf mask to the last bit, since
+exp(-1e4 / √D) is then 0 (in float64 from D of about 180 on it is no longer quite 0, but under 1e-130). It
+differs where scores are large, and in a row that may attend to nothing: there all keys are shifted alike, and
+softmax shares weight out among forbidden keys. In half precision the shifted scores are rounded to steps of 8
+(float16) or 64 (bfloat16).
 """
 
 import math
@@ -48,17 +49,19 @@ def attend_with_number(
     scores = q @ k.mT  # (B, H, T, S)
     masked = scores + torch.zeros(allowed.shape, dtype=q.dtype).masked_fill(~allowed, number)
     scaled = masked / math.sqrt(q.shape[-1])
-    weights = softmax(scaled)
+    weights = softmax(scaled) if scaled.shape[-1] else scaled  # no key at all: nothing to share out
     return FiniteMasked(scores, masked, scaled, weights, weights @ v)  # context (B, H, T, V)
 
 
 def check_fits(number: float, dtype: torch.dtype) -> None:
-    """Refuse a number that the dtype cannot hold; -inf it can.
+    """Refuse a number that the dtype cannot hold, or that is none; -inf it can.
 
     Raises:
         ValueError: as said; the message carries the smallest number that fits.
     """
     smallest = torch.finfo(dtype).min
+    if math.isnan(number) or number > -smallest:
+        raise ValueError(f"{number:g} is no number that could stand for -inf.")
     if number < smallest and not math.isinf(number):
         name = str(dtype).removeprefix("torch.")
         raise ValueError(

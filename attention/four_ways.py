@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import torch
@@ -11,11 +11,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention import copying, masks, sample
-from attention.compare import largest_distance
+from attention.compare import Check, Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
 from attention.einsum import attend_by_einsum
 from attention.ladder import MultiHeadAttention, MultiHeadAttentionWrapper
 from attention.sample import AttentionParameters
+from attention.verify import MATHS, Distance, Report, Verdict, verify
 
 WAYS: Final = ("list of heads", "packed", "einsum", "PyTorch")
 # draws of dropout that are averaged, and runs that are timed: fewer where each takes long
@@ -50,19 +51,20 @@ class FourWays:
     Built on the meta device and then filled: constructors would draw from the random state of the whole process.
     """
 
-    def __init__(self, config: AttentionConfig, dropout: float = 0.0) -> None:
-        parameters = sample.draw_parameters(config)
+    def __init__(self, config: AttentionConfig, dropout: float = 0.0, dtype: torch.dtype | None = None) -> None:
+        dtype = dtype or config.torch_dtype
+        parameters = sample.draw_parameters(config).to(dtype)
         width, heads, tokens = config.embed_dim, config.num_heads, config.num_tokens
         with torch.device("meta"):
             listed = MultiHeadAttentionWrapper(width, config.head_dim, tokens, dropout, heads, qkv_bias=True)
             packed = MultiHeadAttention(width, width, tokens, dropout, heads, qkv_bias=True)
             module = nn.MultiheadAttention(width, heads, batch_first=True)
         self.config, self.dropout, self.parameters = config, dropout, parameters
-        self.tokens = sample.draw_tokens(config)
+        self.tokens = sample.draw_tokens(config).to(dtype)
         self.allowed = masks.grid(masks.causal, tokens)
-        self.listed = _filled(listed, parameters, config)
-        self.packed = _filled(packed, parameters, config)
-        self.module = _filled(module, parameters, config)
+        self.listed = _filled(listed, parameters, tokens)
+        self.packed = _filled(packed, parameters, tokens)
+        self.module = _filled(module, parameters, tokens)
         self.module.eval()  # with dropout it would draw from the random state of the whole process
 
     @torch.no_grad()
@@ -131,6 +133,42 @@ class FourWays:
         return sample.generator(f"dropout {draw}", self.config.seed)
 
 
+@torch.no_grad()
+def verify_ways(config: AttentionConfig, tolerance: Tolerance) -> Verdict:
+    """Every step of a causal scene, and then weights and output of each of our ways, against PyTorch; dropout off."""
+    causal = replace(config, causal=True)
+    usual = verify(causal, tolerance)
+    shown, exact = FourWays(causal).answers(), FourWays(causal, dtype=torch.float64).answers()
+    return Verdict(
+        maths=Report(usual.maths.checks + _checks(exact, MATHS)),
+        arithmetic=Report(usual.arithmetic.checks + _checks(shown, tolerance)),
+        distances=usual.distances + _distances(shown, exact[-1]),
+        probe=usual.probe,
+    )
+
+
+def _checks(answers: tuple[Answer, ...], tolerance: Tolerance) -> tuple[Check, ...]:
+    *ours, pytorch = answers
+    return tuple(
+        compare(f"{answer.way}: {step}", getattr(answer, step), getattr(pytorch, step), tolerance)
+        for answer in ours
+        for step in ("weights", "output")
+    )
+
+
+def _distances(answers: tuple[Answer, ...], exact: Answer) -> tuple[Distance, ...]:
+    *ours, pytorch = answers
+    return tuple(
+        Distance(
+            f"{answer.way}: {step}",
+            largest_distance(getattr(answer, step), getattr(exact, step)),
+            largest_distance(getattr(pytorch, step), getattr(exact, step)),
+        )
+        for answer in ours
+        for step in ("weights", "output")
+    )
+
+
 def draws_for(config: AttentionConfig) -> int:
     """How many draws of dropout a scene averages."""
     return _fewer(_DRAWS, config)
@@ -146,11 +184,11 @@ def differences(answers: tuple[Answer, ...]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(largest_distance(a.output, b.output.double()) for b in answers) for a in answers)
 
 
-def _filled(module: Module, parameters: AttentionParameters, config: AttentionConfig) -> Module:
+def _filled(module: Module, parameters: AttentionParameters, num_tokens: int) -> Module:
     """The module with memory, the causal mask, and these parameters in it."""
-    module = module.to_empty(device="cpu").to(config.torch_dtype)
+    module = module.to_empty(device="cpu").to(parameters.w_q.dtype)
     for name, buffer in module.named_buffers():
         if name.endswith("mask"):
-            buffer.copy_(~masks.grid(masks.causal, config.num_tokens))
+            buffer.copy_(~masks.grid(masks.causal, num_tokens))
     copying.write(module, parameters)
     return module

@@ -29,6 +29,9 @@ class _Causal(nn.Module):
     def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool) -> None:
         super().__init__()
         check_probability(dropout)
+        for name, size in (("d_in", d_in), ("d_out", d_out), ("context_length", context_length)):
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise ValueError(f"{name} is {size!r}; it must be a whole number from 1 up.")
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)

@@ -52,6 +52,8 @@ class MaskConfig:
                 check_whole(name, getattr(self, name), smallest, MAX_TOKENS)
         for name in ("padding_left", "padding_right"):
             check_whole(name, getattr(self, name), 0, MAX_TOKENS)
+        if not isinstance(self.causal, bool):
+            raise ValueError(f"causal is {self.causal!r}; it must be True or False.")
         if not isinstance(self.corner, Corner):
             raise ValueError(f"corner is {self.corner!r}; it must be one of {', '.join(Corner)}.")
 
@@ -77,7 +79,14 @@ class MaskConfig:
         return masks.grid(self.rule, self.num_queries, self.num_keys, self.corner)
 
     def why_forbidden(self, query: int, key: int) -> tuple[str, ...]:
-        """The rules that keep a query from a key, in words; none where it may attend."""
+        """The rules that keep a query from a key, in words; none where it may attend.
+
+        Raises:
+            IndexError: the mask has no such query or key; the message carries its sizes.
+        """
+        if not (0 <= query < self.num_queries and 0 <= key < self.num_keys):
+            sizes = f"{self.num_queries} queries and {self.num_keys} keys"
+            raise IndexError(f"query {query}, key {key}: there are {sizes}.")
         position = query + (self.num_keys - self.num_queries if self.corner is Corner.BOTTOM_RIGHT else 0)
         away = abs(position - key)
         in_prefix = self.prefix is not None and key < self.prefix

@@ -37,8 +37,12 @@ def with_and_without(mask: MaskConfig, head: int, trace: AttentionTrace) -> With
 
 @dataclass(frozen=True)
 class NumberForInfinity:
-    """One head with -inf and with a number for what is forbidden; scores are `loudness` times as large as drawn."""
+    """One head with -inf and with a number for what is forbidden; scores are `loudness` times as large as drawn.
 
+    That is what was asked for, or less where the dtype could not hold such scores.
+    """
+
+    loudness: float
     infinite: Float[Tensor, "T S"]
     finite: Float[Tensor, "T S"]
     largest_score: float
@@ -57,12 +61,14 @@ def number_for_infinity(
     """
     trace = attend_masked(config, mask)
     part = slice(head, head + 1)
+    loudness = loudest(trace.scores[:, part], loudness)
     q, k, v = loudness * trace.q[:, part], trace.k[:, part], trace.v[:, part]
     allowed = mask.allowed
     infinite = scaled_dot_product(q, k, v, allowed)
     finite = attend_with_number(q, k, v, allowed, as_number(number, q.dtype))
     gap = (infinite.weights.double() - finite.weights.double()).abs().max().item()
     return NumberForInfinity(
+        loudness=loudness,
         infinite=infinite.weights[0, 0],
         finite=finite.weights[0, 0],
         largest_score=infinite.scores.double().abs().max().item(),
@@ -94,10 +100,18 @@ def traps(config: AttentionConfig, loudness: float = 1.0) -> tuple[Trap, ...]:
     first = attend(tokens.double(), parameters.to(torch.float64), config.num_heads)
     found = []
     for dtype_name, dtype in DTYPES.items():
-        q, k, v = (x[:, :1].to(dtype) for x in (loudness * first.q, first.k, first.v))
+        factor = loudest(first.scores[:, :1].to(dtype), loudness)
+        q, k, v = (x[:, :1].to(dtype) for x in (factor * first.q, first.k, first.v))
         for number in NUMBERS:
             found.append(_trap(number, dtype_name, q, k, v, allowed))
     return tuple(found)
+
+
+def loudest(scores: Tensor, loudness: float) -> float:
+    """The factor, or the largest whole one below it at which no score comes near the end of its dtype (N07)."""
+    largest = scores.double().abs().max().item() if scores.numel() else 0.0
+    room = torch.finfo(scores.dtype).max / 2
+    return loudness if largest * loudness <= room else max(1.0, float(int(room / largest)))
 
 
 def as_number(text: str, dtype: torch.dtype) -> float:

@@ -33,12 +33,15 @@ def grid(
 ) -> Bool[Tensor, "T S"]:
     """Lay a rule out for T queries and S keys (as many as queries, unless said otherwise).
 
+    Raises:
+        ValueError: there is no such corner.
+
     Example:
         >>> grid(causal, 2, 5, Corner.BOTTOM_RIGHT).int().tolist()
         [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
     """
     num_keys = num_queries if num_keys is None else num_keys
-    shift = num_keys - num_queries if corner is Corner.BOTTOM_RIGHT else 0
+    shift = num_keys - num_queries if Corner(corner) is Corner.BOTTOM_RIGHT else 0
     query, key = torch.arange(num_queries) + shift, torch.arange(num_keys)
     return rule(query[:, None], key[None, :]).expand(num_queries, num_keys).contiguous()
 

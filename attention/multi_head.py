@@ -88,7 +88,7 @@ def check_head_count(embed_dim: int, num_heads: int) -> None:
     """
     if isinstance(num_heads, bool) or not isinstance(num_heads, int):
         raise ValueError(f"num_heads is {num_heads!r}; it must be a whole number.")
-    if num_heads < 1 or embed_dim % num_heads:
+    if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
         raise ValueError(f"{num_heads} heads do not divide an embedding of {embed_dim} dimensions.")
 
 

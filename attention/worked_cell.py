@@ -5,9 +5,12 @@ Every number is read from the trace or follows from it by the equation of sectio
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from attention.multi_head import AttentionTrace
 from attention.single_head import HeadTrace
+
+_ROW: Final = ("scores", "scaled", "masked", "weights", "dropped")
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,10 @@ class WorkedCell:
 
 @dataclass(frozen=True)
 class KeyOfRow:
-    """One key of a query's row, from its score to the share of the value that it adds."""
+    """One key of a query's row, from its score to the share of the value that it adds.
+
+    Without dropout `dropped` is the weight; it is what meets the value.
+    """
 
     key: int
     score: float
@@ -74,12 +80,13 @@ class KeyOfRow:
     masked: float
     exponential: float
     weight: float
+    dropped: float
     value: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class WorkedRow:
-    """All keys of one query, and the context that comes of them: Σ weight · value."""
+    """All keys of one query, and the context that comes of them: Σ dropped · value."""
 
     head: int
     query: int
@@ -101,8 +108,8 @@ def work_out_row(trace: AttentionTrace | HeadTrace, head: int, query: int, seque
         IndexError: the trace has no such sequence, head or query; the message carries its sizes.
     """
     _check_inside(trace, sequence, head, query, 0)
-    steps = (getattr(trace, name)[sequence, head, query].tolist() for name in ("scores", "scaled", "masked", "weights"))
-    scores, scaled, masked, weights = steps
+    steps = (getattr(trace, name)[sequence, head, query].tolist() for name in _ROW)
+    scores, scaled, masked, weights, dropped = steps
     row_max = max(masked)
     shift = row_max if row_max > -math.inf else 0.0
     values = trace.v[sequence, head].tolist()
@@ -112,8 +119,10 @@ def work_out_row(trace: AttentionTrace | HeadTrace, head: int, query: int, seque
         head_dim=trace.q.shape[-1],
         row_max=row_max,
         keys=tuple(
-            KeyOfRow(i, score, s, m, math.exp(m - shift), weight, tuple(value))
-            for i, (score, s, m, weight, value) in enumerate(zip(scores, scaled, masked, weights, values, strict=True))
+            KeyOfRow(i, score, s, m, math.exp(m - shift), weight, kept, tuple(value))
+            for i, (score, s, m, weight, kept, value) in enumerate(
+                zip(scores, scaled, masked, weights, dropped, values, strict=True)
+            )
         ),
         context=tuple(trace.context[sequence, head, query].tolist()),
     )

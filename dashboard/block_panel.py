@@ -58,6 +58,7 @@ def stream_chart(both: Sequence[tuple[str, Inside]], what: str) -> dict[str, Any
     both = sorted(both, key=lambda pair: pair[0])  # the same colour for each, whichever the reader chose
     first = both[0][1].stream
     places = list(range(len(first)))
+    lowest = min(getattr(point, what) for _, inside in both for point in inside.stream)
     return {
         "data": [
             {
@@ -73,7 +74,7 @@ def stream_chart(both: Sequence[tuple[str, Inside]], what: str) -> dict[str, Any
                 "tickmode": "array", "tickvals": places, "ticktext": [point.place for point in first],
                 "tickangle": -40, "zeroline": False,
             },
-            "yaxis": {"rangemode": "tozero"} if what == "norm" else {"range": [-0.1, 1.05]},
+            "yaxis": {"rangemode": "tozero"} if what == "norm" else {"range": [1.05 * min(-0.1, lowest), 1.05]},
             "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1, "xanchor": "right"},
         },
     }  # fmt: skip

@@ -68,7 +68,9 @@ def identity(config: Config, name: str = "") -> str:
 
 def _parts(config: Config) -> tuple[str, ...]:
     if isinstance(config, HeadConfig):
-        return (*_parts(config.scene), f"head{config.head_dim}to{config.value_dim}")
+        _, *rest = _parts(config.scene)  # how many heads the scene has is not asked
+        size = f"1x{config.scene.num_tokens}-of-{config.scene.embed_dim}"
+        return size, f"head{config.head_dim}to{config.value_dim}", *rest
     if isinstance(config, BlockConfig):
         norm = "pre" if config.norm_first else "post"
         return (*_parts(config.scene), f"depth{config.depth}", norm, config.activation)

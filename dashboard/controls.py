@@ -44,6 +44,7 @@ CURVES: Final[tuple[Curve, ...]] = ("linear", "sqrt", "log")
 _URL: Final = "query-params"
 _LONGEST: Final = 12  # characters: nothing longer names a cell or a head
 _HEADS: Final = "_heads"
+_HAS_HEADS: Final = "_has_heads"  # whether the page has that fragment
 _SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
 _SEED_SLIDER: Final = "_seed_slider"
@@ -103,9 +104,14 @@ def set_scene(values: Mapping[str, Any]) -> None:
     _reset_tolerance()
 
 
-def keep_pin(key: str) -> None:
-    """Write the cell that was clicked in the picture `key` to the URL: "head-query-key", or "none"."""
-    st.query_params["pin"] = str(st.session_state[key]["pin"])[:_LONGEST]
+def keep_pin(key: str, head: int | None = None) -> None:
+    """Write the cell that was clicked in the picture `key` to the URL: "head-query-key", or "none".
+
+    `head` is for a picture whose tiles are no heads, but all of that one.
+    """
+    pin = str(st.session_state[key]["pin"])[:_LONGEST]
+    clicked = link.cell(pin)
+    st.query_params["pin"] = pin if head is None or clicked is None else f"{head}-{clicked.query}-{clicked.key}"
 
 
 def keep_enlarged(key: str) -> None:
@@ -126,6 +132,7 @@ def keep_in_url(*keys: str) -> None:
 
 def _scene(page: str) -> None:
     st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
+    st.session_state[_HAS_HEADS] = page != "one_head"
     if page != "one_head":
         _move_heads_that_do_not_divide()
         _heads()
@@ -187,11 +194,11 @@ def _take_heads() -> None:
 def _fit_heads() -> None:
     """After a new embed dim: keep the head count, or move it to the nearest that divides, and say so."""
     st.session_state.pop(_NOTICE, None)
-    before = _num_heads()
     embed_dim = st.session_state["embed_dim"]
+    before = st.session_state.get("num_heads") or nearest_head_count(embed_dim, DEFAULT.num_heads)
     fits = before in head_counts(embed_dim)
     st.session_state["num_heads"] = before if fits else _moved(before, embed_dim)
-    rerun(PICTURE, VERDICT, _HEADS)()
+    rerun(PICTURE, VERDICT, *([_HEADS] if st.session_state[_HAS_HEADS] else []))()
 
 
 def _moved(heads: int, embed_dim: int) -> int:
@@ -238,10 +245,12 @@ def _enlarged(config: AttentionConfig) -> int | None:
 
 
 def _num_heads() -> int:
-    """The head count that is set; there may be no slider for it, where only one divides or the page has one head."""
-    return int(
-        st.session_state.get("num_heads") or nearest_head_count(st.session_state["embed_dim"], DEFAULT.num_heads)
-    )
+    """The head count that is set, or the nearest that divides.
+
+    There may be no slider for it, where only one divides or the page has one head: then nobody has moved it yet.
+    """
+    wanted = st.session_state.get("num_heads") or DEFAULT.num_heads
+    return nearest_head_count(st.session_state["embed_dim"], int(wanted))
 
 
 def _say_what_was_refused() -> None:
@@ -270,8 +279,8 @@ _PARAMETERS: Final[dict[str, Parameter]] = {
     "dtype": Parameter(link.one_of(*DTYPES)),
     "curve": Parameter(link.one_of(*CURVES)),
     "scale": Parameter(link.one_of(*SCALES)),
-    "rtol": Parameter(link.is_fraction),
-    "atol": Parameter(link.is_fraction),
+    "rtol": Parameter(link.is_fraction, float, kept=True),
+    "atol": Parameter(link.is_fraction, float, kept=True),
     "pin": Parameter(lambda text: text == "none" or link.cell(text) is not None),
     "head": Parameter(link.whole_number(0, 9999)),
     **page_controls.PARAMETERS,

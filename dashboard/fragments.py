@@ -15,7 +15,7 @@ _HAS_MORE: Final = "_has_more"
 
 
 def begin_page(has_more: bool) -> None:
-    """Say whether the page that is being drawn has the fragment MORE: it then depends on whatever the verdict does."""
+    """Say whether the page that is being drawn has the fragment MORE: it then depends on every control."""
     st.session_state[_HAS_MORE] = has_more
 
 
@@ -23,7 +23,7 @@ def rerun(*fragments: str) -> Callable[[], None]:
     """A callback that runs these fragments again, and nothing else."""
 
     def run() -> None:
-        more = [MORE] if VERDICT in fragments and st.session_state.get(_HAS_MORE) else []
+        more = [MORE] if st.session_state.get(_HAS_MORE) else []
         st.rerun([*fragments, *more])
 
     return run

@@ -36,12 +36,15 @@ def open_once(parameters: Mapping[str, Parameter]) -> None:
     refused = [name for name, texts in asked.items() if not _possible(parameters[name], texts)]
     for name in refused:
         del st.query_params[name]
+    repeated = [name for name in parameters if len(asked[name]) > 1 and not parameters[name].many]
+    for name in set(repeated) - set(refused):
+        st.query_params[name] = asked[name][-1]  # some widgets would take the first, others the last
     st.session_state[_REFUSED] = refused
     for name, parameter in parameters.items():
         if parameter.kept and asked[name] and name not in refused:
             values = [parameter.value(text) for text in asked[name]]
             st.session_state[name] = values if parameter.many else values[-1]
-    if refused:
+    if refused or repeated:
         st.rerun()  # widgets read the link as it was when the run began
 
 

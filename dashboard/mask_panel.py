@@ -36,9 +36,11 @@ def html(mask: MaskConfig, query: int, key: int) -> str:
     return tables.html(cell, Table("The mask", ("what", "here"), rows), kind="mask")
 
 
-def said_of(found: NumberForInfinity, number: str) -> str:
-    """One line on a number in place of minus infinity."""
+def said_of(found: NumberForInfinity, number: str, asked: float) -> str:
+    """One line on a number in place of minus infinity; `asked` is the score scale that the reader set."""
     scores = f"Largest score {found.largest_score:.3g}."
+    if found.loudness < asked:
+        scores = f"The scale stops at × {found.loudness:g}, as the dtype holds no larger scores. {scores}"
     if found.largest_gap == 0:
         return f"{scores} {number} gives the same weights as −∞, to the last bit."
     leaks = f"With {number} a row puts up to {found.leak:.3g} where it may not"

@@ -52,6 +52,7 @@ BLOCK: Final = _preset(
     "Script: the block",
     "Seed 42, 5 tokens of 768, 12 heads, causal, one block, GELU.",
     embed_dim=768, num_heads=12, num_tokens=5, seed=42, causal=True, dtype="float32", depth=1, activation="gelu",
+    norm="post",
 )  # fmt: skip
 
 

@@ -46,8 +46,8 @@ def _context(row: WorkedRow) -> Table:
     largest = sorted(row.keys, key=lambda key: -key.weight)[:3]
     rows: list[tuple[Value, ...]] = []
     for d, total in enumerate(row.context[:SHOWN]):
-        shares = [key.weight * key.value[d] for key in largest]
-        rest = sum(key.weight * key.value[d] for key in row.keys if key not in largest)
+        shares = [key.dropped * key.value[d] for key in largest]
+        rest = sum(key.dropped * key.value[d] for key in row.keys if key not in largest)
         rows.append((str(d), *map(number, shares), number(rest), Mark(number(total), "strong")))
     if left := len(row.context) - len(rows):
         rows.append((f"{left} more", *([""] * (len(largest) + 2))))

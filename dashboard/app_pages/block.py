@@ -10,7 +10,7 @@ from attention import block, claims, feed_forward, layer_norm, multi_head, sampl
 from attention.block import PRE_NORM
 from attention.residual import Inside, bend, look_into, mean_norm, step_of
 from attention.verify import Verdict
-from attention.verify_block import BlockConfig, check_fused, verify_block
+from attention.verify_block import BlockConfig, check_fused, each_block, verify_block
 from dashboard import (
     block_panel,
     cached,
@@ -45,8 +45,10 @@ LESSON: Final = Lesson(
         feed_forward.relu,
         multi_head.attend,
         scaled_dot_product.scaled_dot_product,
-        block.TransformerBlock,
-        block.TransformerStack,
+        scaled_dot_product.softmax_over_allowed,
+        scaled_dot_product.softmax,
+        each_block,
+        look_into,
     ),
     presets=(presets.BLOCK,),
     has_more=True,
@@ -80,7 +82,7 @@ def picture() -> None:
     """The data flow, and one step under both placements of the norm."""
     asked = controls.asked()
     config = page_controls.block(asked.config)
-    line.begin(config)
+    line.begin((KEY, config))
     controls.keep_in_url("block_step")
     left, middle, right = st.columns([1, 1, 4], vertical_alignment="bottom")
     with left:
@@ -96,7 +98,7 @@ def picture() -> None:
         names = [name for name, _ in both_placements(config)]
         titles = [f"{name}: {step_picture.size(x)}" for name, x in zip(names, two, strict=True)]
         hatched = multi_head.allowed_by(config.scene) if step.endswith(("masked", "weights")) else None
-        return step_picture.of_step(step, two, titles, config, hatched)
+        return step_picture.of_step(step, two, titles, config, hatched, note=f"block {index} head {head}")
 
     norms = " and ".join(f"{mean_norm(matrix(inside, step, head)):.3g}" for inside in (own, other))
     st.markdown(f"`{step}` of block {index}: {block_panel.SAID[step]}. Mean norm of a row: {norms}.")
@@ -127,7 +129,7 @@ def stream() -> None:
         )
     st.subheader("GELU against ReLU", anchor=False)
     bent = bend(both[0][1].trace)
-    drawn = step_picture.of_step("activated", [bent.gelu, bent.relu], ["GELU", "ReLU"], config)
+    drawn = step_picture.of_step("activated", [bent.gelu, bent.relu], ["GELU", "ReLU"], config, note=f"block {index}")
     heatmap.show(drawn, Look(), "Hidden numbers after GELU and after ReLU.", key=f"{KEY}_bent", says=Says(tallest=260))
     lesson.put(block_panel.bent_table(bent))
 
@@ -144,10 +146,12 @@ def verdict() -> None:
         return cached.verdict(placed, tolerance, lambda: verify_block(placed, tolerance))
 
     found = [judge(placed) for _, placed in both_placements(config)]
-    worse = next((verdict for verdict in found if not verdict.equal), found[0])
+    # not by the probe, which both share
+    worse = next((one for one in found if not (one.maths.equal and one.arithmetic.equal)), found[0])
     scripts = cached.facts("claims", config, lambda: claims.of_block(config))
-    lesson.judged(line, config, worse, config.scene.dtype, scripts, only=f"{index}: ")
-    fused = cached.facts("fused", config, lambda: check_fused(config, tolerance))
+    lesson.judged(line, (KEY, config), worse, config.scene.dtype, scripts, only=f"{index}: ")
+    within = f"fused, at {tolerance.rtol} and {tolerance.atol}"
+    fused = cached.facts(within, config, lambda: check_fused(config, tolerance))
     st.caption(block_panel.said_of_paths(config, fused))
 
 

@@ -5,10 +5,10 @@ from typing import Final
 
 import streamlit as st
 
-from attention import claims, copying, dropout, einsum, ladder, multi_head
+from attention import claims, copying, dropout, einsum, ladder, multi_head, scaled_dot_product
 from attention.config import AttentionConfig
-from attention.four_ways import WAYS, Answer, FourWays, Timing, differences, draws_for
-from attention.verify import Verdict, verify
+from attention.four_ways import WAYS, Answer, FourWays, Timing, differences, draws_for, verify_ways
+from attention.verify import Verdict
 from dashboard import (
     cached,
     controls,
@@ -41,10 +41,14 @@ LESSON: Final = Lesson(
         ladder.MultiHeadAttentionWrapper,
         ladder.MultiHeadAttention,
         multi_head.attend,
+        scaled_dot_product.scaled_dot_product,
+        scaled_dot_product.softmax_over_allowed,
+        scaled_dot_product.softmax,
         einsum.attend_by_einsum,
         dropout.dropout,
         copying.read,
         copying.write,
+        FourWays,
     ),
     presets=(presets.CHAPTER,),
     has_more=True,
@@ -57,10 +61,10 @@ def asked_scene() -> AttentionConfig:
     return replace(controls.asked().config, causal=True)
 
 
-def packed_picture(config: AttentionConfig, answers: tuple[Answer, ...], head: int) -> heatmap.Picture:
+def packed_picture(config: AttentionConfig, answers: tuple[Answer, ...], head: int, note: str) -> heatmap.Picture:
     """One head's weights, each way."""
     weights = [answer.weights[0, head] for answer in answers]
-    return step_picture.of_step("weights", weights, WAYS, config, multi_head.allowed_by(config), WORDS)
+    return step_picture.of_step("weights", weights, WAYS, config, multi_head.allowed_by(config), WORDS, note)
 
 
 line = lesson.begin(LESSON)
@@ -68,30 +72,31 @@ line = lesson.begin(LESSON)
 
 @st.fragment(key=PICTURE)
 def picture() -> None:
-    """One head each way, and how far the outputs of each pair are apart."""
+    """One head, each way."""
     asked, config, probability = controls.asked(), asked_scene(), page_controls.dropout()
     head = page_controls.which_head(config)
-    line.begin(config)
+    line.begin((KEY, config))
     name = f"dropout {probability}, head {head}"
 
     def answers() -> tuple[Answer, ...]:
         return FourWays(config, probability).answers()
 
     heatmap.show(
-        cached.picture(name, config, lambda: packed_picture(config, answers(), head)),
+        cached.picture(name, config, lambda: packed_picture(config, answers(), head, name)),
         Look(curve=asked.look.curve),
         f"The weights of head {head} by each of the four ways.",
         key=KEY,
         says=Says("Weights as they meet the values, dropout included." if probability else "", tallest=300),
     )
-    found = cached.facts(name, config, lambda: differences(answers()))
-    lesson.put(tables.html(ways_panel.differences(found, asked.tolerance, probability), kind="ways"))
 
 
 @st.fragment(key=MORE)
 def more() -> None:
-    """What dropout does over many draws, and how long each way takes."""
-    config, probability = asked_scene(), page_controls.dropout()
+    """How far the outputs of each pair are apart, what dropout does over many draws, and how long each way takes."""
+    tolerance, config, probability = controls.asked().tolerance, asked_scene(), page_controls.dropout()
+
+    def apart() -> tuple[tuple[float, ...], ...]:
+        return differences(FourWays(config, probability).answers())
 
     def timings() -> tuple[Timing, ...]:
         return FourWays(config).timings()
@@ -100,11 +105,13 @@ def more() -> None:
         ways = FourWays(config, probability)
         return ways.distance_of_mean(draws_for(config)), ways.distance_of_mean(1)
 
-    shown = [ways_panel.timings(cached.facts("timings", config, timings))]
+    found = cached.facts(f"differences, dropout {probability}", config, apart)
+    lesson.put(tables.html(ways_panel.differences(found, tolerance, probability), kind="ways"))
     if probability:
         off, one = cached.facts(f"mean over draws, dropout {probability}", config, drift)
         st.markdown(ways_panel.said_of_dropout(off, one, draws_for(config)))
-    lesson.put(tables.html(*shown, kind="ways"))
+    times = cached.facts("timings", config, timings)
+    lesson.put(tables.html(ways_panel.timings(times), kind="ways"))
 
 
 @st.fragment(key=VERDICT)
@@ -114,10 +121,11 @@ def verdict() -> None:
     tolerance, config = controls.asked().tolerance, asked_scene()
 
     def judge() -> Verdict:
-        return verify(config, tolerance)
+        return verify_ways(config, tolerance)
 
     scripts = cached.facts("claims", config, lambda: claims.of_heads(config))
-    lesson.judged(line, config, cached.verdict(config, tolerance, judge), config.dtype, scripts)
+    found = cached.facts(f"verdict at {tolerance.rtol}, {tolerance.atol}", config, judge)
+    lesson.judged(line, (KEY, config), found, config.dtype, scripts)
 
 
 picture()

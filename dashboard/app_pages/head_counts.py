@@ -33,6 +33,8 @@ LESSON: Final = Lesson(
         multi_head.split_heads,
         multi_head.attend,
         scaled_dot_product.scaled_dot_product,
+        scaled_dot_product.softmax_over_allowed,
+        scaled_dot_product.softmax,
         counting.describe,
         counting.entropy,
         counting.head_distances,
@@ -72,7 +74,7 @@ line = lesson.begin(LESSON)
 def picture() -> None:
     """The heads under each count."""
     asked = controls.asked()
-    line.begin(asked.config)
+    line.begin((KEY, asked.config))
     scenes = shown(asked.config)
     places = [place for _ in range(0, len(scenes), 2) for place in st.columns(2, gap="medium")]
     for i, (config, place) in enumerate(zip(scenes, places, strict=False)):
@@ -126,8 +128,10 @@ def verdict() -> None:
         return cached.verdict(config, asked.tolerance, lambda: verify(config, asked.tolerance))
 
     found = {scene: judge(scene) for scene in shown(asked.config)}
-    first = next((scene for scene, verdict in found.items() if not verdict.equal), asked.config)
-    lesson.judged(line, asked.config, found[first], first.dtype)
+    # not by the probe, which all of them share
+    differs = (scene for scene, one in found.items() if not (one.maths.equal and one.arithmetic.equal))
+    first = next(differs, asked.config)
+    lesson.judged(line, (KEY, asked.config), found[first], first.dtype)
     st.caption(f"The table is of {first.num_heads} heads. {counts_panel.verdicts(found)}")
 
 

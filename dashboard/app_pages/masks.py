@@ -34,7 +34,7 @@ LESSON: Final = Lesson(
     tries=(
         "Add **padding** at the start under a causal mask: the first queries see nothing, and their rows are zeros.",
         "Choose **T ≠ S** and change the corner: with fewer queries than keys, top-left hides what a query should see.",
-        "Choose −1e4 below and raise the **score scale** to 1000: weight leaks to where none may be. −∞ never leaks.",
+        "Choose −1e4 below and raise the **score scale** to 1000: weight leaks to where none may be.",
     ),
     code=(
         masks.grid,
@@ -50,7 +50,9 @@ LESSON: Final = Lesson(
         multi_head.attend,
         scaled_dot_product.scaled_dot_product,
         scaled_dot_product.softmax_over_allowed,
+        scaled_dot_product.softmax,
         finite_mask.attend_with_number,
+        number_for_infinity,
     ),
     presets=(presets.MASKED,),
     has_more=True,
@@ -73,10 +75,11 @@ def side_by_side(scene: Scene, shown: WithAndWithout, head: int) -> heatmap.Pict
     return step_picture.of_step("weights", three, titles, scene, shown.allowed, WEIGHTS)
 
 
-def change(scene: Scene, shown: WithAndWithout) -> heatmap.Picture:
+def change(scene: Scene, shown: WithAndWithout, head: int) -> heatmap.Picture:
     """What the mask changed."""
     difference = [shown.under - shown.without]
-    return step_picture.of_step("change", difference, ["under the mask − without"], scene, None, CHANGE)
+    title = f"head {head}: under the mask − without"
+    return step_picture.of_step("change", difference, [title], scene, None, CHANGE)
 
 
 line = lesson.begin(LESSON)
@@ -100,16 +103,16 @@ def picture() -> None:
     query, key = min(pin.query, mask.num_queries - 1), min(pin.key, mask.num_keys - 1)
     heatmap.show(
         cached.picture(f"side by side, head {head}", scene, lambda: side_by_side(scene, shown(), head)),
-        Look(curve=look.curve, pin=Cell(min(pin.head, 2), query, key)),
+        Look(curve=look.curve, pin=Cell(0, query, key)),
         f"The mask, and the weights of head {head} without and under it; rows are queries, columns are keys.",
         key=KEY,
         says=Says("Click a cell to see which rule forbids it.", "why, stands below", 420),
-        on_pin=lambda: controls.keep_pin(KEY),
+        on_pin=lambda: controls.keep_pin(KEY, head),
     )
     left, right = st.columns(2, gap="large")
     with left:
         heatmap.show(
-            cached.picture(f"change, head {head}", scene, lambda: change(scene, shown())),
+            cached.picture(f"change, head {head}", scene, lambda: change(scene, shown(), head)),
             Look(),
             f"What the mask changed in the weights of head {head}.",
             key=f"{KEY}_change",
@@ -139,13 +142,15 @@ def number() -> None:
         st.warning(f"{str(refusal).capitalize()} PyTorch refuses it too.", icon=":material/block:")
     else:
         titles = f"head {head} with −∞", f"head {head} with {chosen}"
-        two = step_picture.of_step("weights", (found.infinite, found.finite), titles, scene, mask.allowed, WEIGHTS)
+        two = step_picture.of_step(
+            "weights", (found.infinite, found.finite), titles, scene, mask.allowed, WEIGHTS, f"scores x {loudness}"
+        )
         heatmap.show(
             two,
             Look(curve=asked.look.curve),
             f"Weights of head {head} with minus infinity and with {chosen} for forbidden cells.",
             key=f"{KEY}_number",
-            says=Says(mask_panel.said_of(found, chosen), tallest=360),
+            says=Says(mask_panel.said_of(found, chosen, loudness), tallest=360),
         )
     lesson.put(mask_panel.traps_html(traps(config, loudness)))
 

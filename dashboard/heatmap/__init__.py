@@ -192,8 +192,13 @@ def _largest(numbers: NDArray[np.float32]) -> float:
     return largest if np.isfinite(largest) else 0.0
 
 
-def payload(drawn: Picture, look: Look, summary: str, below: str = "", says: Says | None = None) -> bytes:
-    """The message: length of the header, header, mask bits, float32 numbers; each part padded to four bytes."""
+def payload(
+    drawn: Picture, look: Look, summary: str, below: str = "", says: Says | None = None, keeps_enlarged: bool = False
+) -> bytes:
+    """The message: length of the header, header, mask bits, float32 numbers; each part padded to four bytes.
+
+    With `keeps_enlarged` the browser goes on with the tile that the reader has enlarged, whatever `look` says.
+    """
     says = says or Says()
     header = {
         "id": drawn.identity,
@@ -221,6 +226,7 @@ def payload(drawn: Picture, look: Look, summary: str, below: str = "", says: Say
         "scale": look.scale,
         "curve": look.curve,
         "enlarged": look.enlarged,
+        "keepsEnlarged": keeps_enlarged,
         "pin": asdict(look.pin) if look.pin else None,
     }
     text = _padded(json.dumps(header).encode(), b" ")
@@ -256,7 +262,7 @@ def show(
     """
     _mount(
         key=key,
-        data=payload(drawn, look, summary, below, says),
+        data=payload(drawn, look, summary, below, says, keeps_enlarged=on_enlarge is _nothing),
         on_pin_change=on_pin,
         on_enlarged_change=on_enlarge,
     )

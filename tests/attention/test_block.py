@@ -66,8 +66,8 @@ def assert_same_gradients(ours: nn.Module, theirs: nn.Module) -> None:
         assert gradient.abs().max() > 1e-4, name
 
 
-@pytest.mark.parametrize(("embed_dim", "heads"), [(1, 1), (7, 1), (6, 2), (15, 3), (8, 4), (35, 5), (8, 8)])
-@pytest.mark.parametrize(("batch", "num_tokens"), [(1, 1), (2, 5), (3, 2)])
+@pytest.mark.parametrize(("embed_dim", "heads"), [(1, 1), (6, 2), (15, 3), (8, 4), (8, 8)])
+@pytest.mark.parametrize(("batch", "num_tokens"), [(1, 1), (2, 5)])
 @pytest.mark.parametrize(("norm_first", "activation"), KINDS)
 @pytest.mark.parametrize("causal", [True, False])
 def test_against_pytorch(
@@ -431,3 +431,10 @@ def test_what_makes_no_block_is_refused(wrong: Switches, said: str) -> None:
         TransformerStack(**{"num_blocks": 1, "embed_dim": 6, "num_heads": 2, **wrong})
     with pytest.raises(ValueError, match=re.escape("activation is 'swish'")):
         run_block(*scene(), activation="swish")
+
+
+def test_a_block_refuses_what_it_cannot_be() -> None:
+    with pytest.raises(ValueError, match="feed_forward_dim is 0"):
+        TransformerBlock(4, 2, feed_forward_dim=0)
+    with pytest.raises(ValueError, match="do not divide an embedding of 0"):
+        TransformerBlock(0, 2)

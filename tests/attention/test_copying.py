@@ -187,11 +187,15 @@ NARROW = replace(RIGHT, **{name: normal(0, EMBED_DIM, EMBED_DIM - 1) for name in
             replace(RIGHT, w_o=torch.eye(EMBED_DIM, dtype=torch.float64)),  # but its bias is not zero
             "a CausalAttention has no projection out",
         ),
-        (nn.MultiheadAttention(EMBED_DIM, HEADS, add_bias_kv=True), RIGHT, "the target holds bias_k, bias_v"),
+        (
+            nn.MultiheadAttention(EMBED_DIM, HEADS, add_bias_kv=True),
+            RIGHT,
+            "with kdim, vdim, add_bias_kv or add_zero_attn is another",
+        ),
         (
             nn.MultiheadAttention(EMBED_DIM, HEADS, kdim=7, vdim=7),
             RIGHT,
-            "the target holds k_proj_weight, q_proj_weight, v_proj_weight: it is another attention.",
+            "with kdim, vdim, add_bias_kv or add_zero_attn is another",
         ),
         (BLOCKS["block"](), random_block(1, EMBED_DIM, 10), "w_1.weight is (10, 15); the target takes (11, 15)."),
         (BLOCKS["PyTorch"](), random_block(1, EMBED_DIM, 10), "linear1.weight is (10, 15); the target takes (11, 15)."),
@@ -235,3 +239,14 @@ def test_scales_differ_where_modules_begin_and_weights_are_copied() -> None:
     x = normal(0, 2, 5, 256, dtype=torch.float32)
     blocked = torch.ones(5, 5).triu(1).bool()
     assert_close(ours(x), theirs(x, x, x, attn_mask=blocked)[0])
+
+
+def test_an_attention_with_an_extra_key_of_zeros_is_no_target() -> None:
+    with pytest.raises(ValueError, match="add_zero_attn is another attention"):
+        write(nn.MultiheadAttention(EMBED_DIM, HEADS, add_zero_attn=True), RIGHT)
+
+
+def test_a_layer_with_another_eps_is_another_block() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, layer_norm_eps=0.1)
+    with pytest.raises(ValueError, match=re.escape("eps 0.1; a block here has 1e-05")):
+        read(layer)

@@ -119,3 +119,10 @@ def test_on_attention_weights() -> None:
     one = scaled_dot_product(q, k[:, :, :1], v[:, :, :1], None, lambda weights: dropout(weights, 0.2, generator(4)))
     assert one.weights.eq(1).all()
     assert set(one.dropped.flatten().tolist()) == {0.0, 1.25}
+
+
+def test_dropout_of_everything_has_gradients_of_zero() -> None:
+    x = torch.ones(3, requires_grad=True)
+    dropout(x, 1.0).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]

@@ -72,3 +72,11 @@ def test_another_activation_is_refused_with_those_there_are(name: str) -> None:
     # S22
     with pytest.raises(ValueError, match=re.escape(f"activation is {name!r}; it must be one of gelu, relu.")):
         check_activation.__wrapped__(name)  # type: ignore[attr-defined]  # what it says where types are not checked
+
+
+def test_relu_has_no_slope_at_zero() -> None:
+    x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    relu(x).sum().backward()
+    F.relu(y).sum().backward()
+    assert torch.equal(x.grad, y.grad)  # type: ignore[arg-type]  # both have one

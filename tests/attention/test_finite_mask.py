@@ -209,3 +209,15 @@ def test_the_mask_of_the_source() -> None:
     projected = F.linear(x, module.in_proj_weight, module.in_proj_bias).chunk(3, -1)
     q, k, v = (part.reshape(size).transpose(1, 2) for part in projected)
     assert_close(attend_with_number(q, k, v, CAUSAL).weights, weights)
+
+
+def test_no_key_at_all_gives_zeros() -> None:  # S16
+    q, k, v = torch.ones(1, 1, 2, 4), torch.ones(1, 1, 0, 4), torch.ones(1, 1, 0, 3)
+    assert torch.equal(attend_with_number(q, k, v, torch.ones(2, 0, dtype=torch.bool)).context, torch.zeros(1, 1, 2, 3))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e9])
+def test_what_cannot_stand_for_minus_infinity_is_refused(number: float) -> None:
+    q = torch.ones(1, 1, 2, 4, dtype=torch.float16)
+    with pytest.raises(ValueError, match="is no number that could stand for -inf"):
+        attend_with_number(q, q, q, torch.ones(2, 2, dtype=torch.bool), number)

@@ -377,3 +377,9 @@ def test_a_dropout_that_is_no_probability_is_refused_when_built(dropout: float) 
     for make in RUNGS:
         with pytest.raises(ValueError, match=re.escape(f"dropout is {dropout}; it must be a number from 0 to 1.")):
             make(dropout=dropout)
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("d_in", (0, 4, 5)), ("d_out", (4, 0, 5)), ("context_length", (4, 4, -1))])
+def test_a_size_below_one_is_refused(name: str, sizes: tuple[int, int, int]) -> None:  # S07
+    with pytest.raises(ValueError, match=f"{name} is"):
+        CausalAttention(*sizes, 0.0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -149,6 +149,7 @@ def test_the_last_tokens_ask_and_the_first_are_asked() -> None:
     assert allowed.int().tolist() == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0]]  # M13
 
 
+@settings(max_examples=40)
 @given(CONFIGS)
 def test_every_mask_is_equal_to_pytorch(mask: MaskConfig) -> None:
     # M01, M13: other numbers of queries than keys, and rows that may attend to nothing
@@ -169,3 +170,8 @@ def test_more_queries_than_keys_in_the_bottom_right_corner() -> None:
     expected = F.scaled_dot_product_attention(trace.q, trace.k, trace.v, attn_mask=mask.allowed)
     assert_close(trace.context, expected)
     assert verify(SCENE, mask=mask).equal
+
+
+def test_a_cell_that_is_not_there_has_no_reasons() -> None:
+    with pytest.raises(IndexError, match="query 0, key 7: there are 2 queries and 2 keys"):
+        MaskConfig(num_queries=2, num_keys=2).why_forbidden(0, 7)

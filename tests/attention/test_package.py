@@ -133,6 +133,9 @@ REFUSED = {
     "MaskConfig(num_queries=3, num_keys=2.0)": "num_keys is 2.0; it must be a whole number.",
     "MaskConfig(num_queries=3, num_keys=3, window='2')": "window is '2'; it must be a whole number.",
     "MaskConfig(num_queries=3, num_keys=3, padding_right=None)": "padding_right is None; it must be a whole number.",
+    "MaskConfig(num_queries=3, num_keys=3, causal='no')": "causal is 'no'; it must be True or False.",
+    "masks.grid(masks.causal, 2, 5, 'middle')": "'middle' is not a valid Corner",
+    "TransformerBlock(4, 2, norm_first='post')": "norm_first is 'post'; it must be True or False.",
     "MaskConfig(num_queries=3, num_keys=3, corner='top-left')": (
         "corner is 'top-left'; it must be one of top-left, bottom-right."
     ),

@@ -47,7 +47,7 @@ def configs(draw: st.DrawFn, dtypes: tuple[str, ...]) -> BlockConfig:
     return BlockConfig(scene, draw(st.integers(1, 3)), draw(st.booleans()), draw(st.sampled_from(["gelu", "relu"])))
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(configs(("float64", "float32")))
 def test_correct_code_is_equal_in_both_lines(config: BlockConfig) -> None:
     # N01: no false alarm; S20: nor on the other path
@@ -69,8 +69,7 @@ def test_the_maths_is_equal_whatever_half_precision_rounds(config: BlockConfig) 
 # S15: extremes that are all valid; in float64, as a norm of one number leaves its shift and nothing else
 @pytest.mark.parametrize(("embed_dim", "num_heads"), [(8, 8), (8, 1), (1, 1), (2, 2)])
 @pytest.mark.parametrize("num_tokens", [1, 5])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize(("causal", "norm_first"), [(True, False), (False, True)])
 def test_extremes_are_equal(embed_dim: int, num_heads: int, num_tokens: int, causal: bool, norm_first: bool) -> None:
     scene = AttentionConfig(
         embed_dim=embed_dim, num_heads=num_heads, num_tokens=num_tokens, causal=causal, dtype="float64"
@@ -200,7 +199,7 @@ def test_a_wrong_block_is_not_what_the_other_path_says(monkeypatch: pytest.Monke
 def test_a_verdict_is_the_same_each_time() -> None:
     # N16, R09
     first = verify(replace(SMALL, depth=2))
-    for _ in range(3):
+    for _ in range(2):
         assert verify(replace(SMALL, depth=2)) == first
     assert verify(replace(SMALL, scene=replace(SMALL.scene, seed=1))) != first
 
@@ -245,3 +244,12 @@ def test_what_makes_no_stack_is_refused(wrong: dict[str, Any], said: str) -> Non
     with pytest.raises(ValueError, match=re.escape(said)):
         BlockConfig(SMALL.scene, **wrong)
     assert hash(SMALL) == hash(replace(SMALL))  # it keys a cache
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_rounding_does_not_pile_up_over_blocks(norm_first: bool) -> None:  # N01
+    # a LayerNorm over few numbers makes much of a small difference; each block is judged on equal inputs
+    for seed in range(8):
+        scene = AttentionConfig(embed_dim=6, num_heads=1, num_tokens=16, seed=seed)
+        found = verify(BlockConfig(scene, depth=8, norm_first=norm_first))
+        assert found.equal, (seed, found.arithmetic.first_difference)

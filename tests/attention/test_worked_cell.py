@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention import masks
+from attention import ladder, masks
 from attention.config import AttentionConfig
 from attention.multi_head import attend, attend_as_configured
 from attention.scaled_dot_product import scaled_dot_product
@@ -173,7 +173,10 @@ def test_a_whole_row_without_any_key_is_zeros() -> None:
 
 def test_a_row_of_another_sequence_and_of_other_keys_than_queries() -> None:
     trace = hard_trace()
-    assert work_out_row(trace, 0, 3, sequence=1).context == tuple(trace.context[1, 0, 3].tolist())
+    second = work_out_row(trace, 0, 3, sequence=1)
+    assert second.context == tuple(trace.context[1, 0, 3].tolist())
+    assert [list(key.value) for key in second.keys] == trace.v[1, 0].tolist()
+    assert [key.score for key in second.keys] == trace.scores[1, 0, 3].tolist()
     wide = attend(normal(0, 1, 2, 6), random_parameters(1, 6), 2, memory=normal(1, 1, 5, 6))
     assert len(work_out_row(wide, 1, 1).keys) == 5
 
@@ -184,3 +187,12 @@ def test_a_row_out_of_range_is_refused_with_the_sizes(place: tuple[int, int]) ->
         work_out_row(hard_trace(), *place)
     with pytest.raises(IndexError, match="sequence 2: there are 2"):
         work_out_row(hard_trace(), 0, 0, sequence=2)
+
+
+def test_with_dropout_the_context_comes_of_what_is_left() -> None:
+    module = ladder.CausalAttention(6, 4, 5, 0.5).double()
+    trace = module.trace(normal(3, 1, 5, 6), torch.Generator().manual_seed(1))
+    assert not torch.equal(trace.dropped, trace.weights)
+    row = work_out_row(trace, 0, 4)
+    for d, total in enumerate(row.context):
+        assert math.isclose(sum(key.dropped * key.value[d] for key in row.keys), total, rel_tol=1e-9, abs_tol=1e-12)

@@ -144,3 +144,27 @@ def test_the_code_that_ran_is_that_of_the_page(open_page: OpenPage) -> None:
     page = open_page("num_tokens=5&embed_dim=24&num_heads=2&depth=1", "block")
     page.get_by_text("The code that ran").click()
     expect(page.locator("[data-testid=stCode]")).to_contain_text("def run_block")
+
+
+def test_an_enlarged_tile_stays_enlarged(open_page: OpenPage) -> None:
+    page = open_page("num_tokens=6&embed_dim=24&num_heads=2", "four_ways")
+    page.locator(".heads .titles button").nth(1).click()
+    expect(page.locator(".heads .titles button")).to_have_text(["packed"])
+    page.locator('input[type=range][aria-label="Seed"]').focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".heads").first).to_have_attribute("data-scene", re.compile("seed43"))
+    expect(page.locator(".heads .titles button")).to_have_text(["packed"])
+
+
+def test_the_script_of_one_head_after_other_pages(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("[data-testid=stSidebarNavLink]").filter(has_text="One head").click()
+    expect(page.locator("h1")).to_contain_text("One head")
+    page.get_by_role("button", name="Script: one head").click()
+    expect(page.locator(".tables.claims")).to_contain_text("holds")
+    expect(page.locator(".heads").last).to_have_attribute(
+        "data-scene", re.compile("^1x5-of-256-head64to256-full-seed42")
+    )
+    judged(page)
+    assert "equal" in verdict(page)
+    assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0

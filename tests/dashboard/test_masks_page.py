@@ -226,7 +226,7 @@ def test_the_panel_forbids_what_the_picture_hatches(corner: Corner) -> None:
 
 def test_a_pin_out_of_range_moves_to_the_nearest_cell() -> None:
     reader = opened(SMALL, pin="99-99-99", rules=["T ≠ S"], queries="2", keys="3")
-    assert reader.picture(PAGE).header["pin"] == {"head": 2, "query": 1, "key": 2}
+    assert reader.picture(PAGE).header["pin"] == {"head": 0, "query": 1, "key": 2}  # on the grid
     assert reader.caption_of("mask").startswith("Query 1 → key 2")
 
 

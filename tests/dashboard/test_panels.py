@@ -81,7 +81,7 @@ def test_a_long_row_folds_the_smaller_keys_and_still_adds_up() -> None:
 
 
 def test_a_row_that_sees_nothing() -> None:  # M01
-    nothing = tuple(KeyOfRow(key, 1.0, 0.5, -math.inf, 0.0, 0.0, (1.0, 2.0)) for key in range(4))
+    nothing = tuple(KeyOfRow(key, 1.0, 0.5, -math.inf, 0.0, 0.0, 0.0, (1.0, 2.0)) for key in range(4))
     html = row_panel.html(WorkedRow(0, 2, 4, -math.inf, nothing, (0.0, 0.0)))
     softmax, context = tables_of(html).values()
     assert [cells[0] for cells in softmax] == ["4 masked", "sum"]
@@ -121,10 +121,12 @@ def test_the_mask_in_numbers(corner: Corner) -> None:
 
 def test_what_is_said_of_a_number() -> None:
     tile = torch.zeros(2, 2)
-    same = mask_panel.said_of(NumberForInfinity(tile, tile, 3.14159, 0.0, 0.0), "-1e4")
+    same = mask_panel.said_of(NumberForInfinity(10, tile, tile, 3.14159, 0.0, 0.0), "-1e4", 10)
     assert same == "Largest score 3.14. -1e4 gives the same weights as −∞, to the last bit."
-    other = mask_panel.said_of(NumberForInfinity(tile, tile, 3.14159, 0.25, 1e-3), "-100")
+    other = mask_panel.said_of(NumberForInfinity(10, tile, tile, 3.14159, 0.25, 1e-3), "-100", 10)
     assert other == "Largest score 3.14. With -100 a row puts up to 0.25 where it may not; largest difference 1.00e-03."
+    stopped = mask_panel.said_of(NumberForInfinity(37, tile, tile, 3.0, 0.0, 0.0), "-100", 1000)
+    assert stopped.startswith("The scale stops at × 37, as the dtype holds no larger scores. Largest score 3.")
 
 
 def test_traps_stand_in_their_own_cells() -> None:

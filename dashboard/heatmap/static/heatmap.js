@@ -56,7 +56,8 @@ class View {
     this.readTheme();
     if (!before || String(before.stops) !== String(scene.stops)) this.palette = new Palette(scene.stops);
     this.raster.fill(scene, this.palette);
-    this.enlarged = scene.enlarged;
+    const kept = this.enlarged ?? null;
+    this.enlarged = !scene.keepsEnlarged ? scene.enlarged : kept !== null && kept < scene.heads ? kept : null;
     this.pin = scene.pin;
     const same = GEOMETRY.every((name) => String(before?.[name]) === String(scene[name]));
     if (!before || this.themed || !same) this.layOut();
