@@ -5,7 +5,7 @@ here; the verdict goes further.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import torch
 from torch import Tensor
@@ -13,7 +13,8 @@ from torch import Tensor
 from attention import finite_mask, masks, reference, sample, verify_head
 from attention.compare import Outcome, Tolerance, compare
 from attention.config import AttentionConfig
-from attention.multi_head import allowed_by, draw_and_attend
+from attention.multi_head import AttentionTrace, allowed_by, draw_and_attend
+from attention.verify import Sides
 from attention.verify_block import BlockConfig, each_block
 from attention.verify_head import HeadConfig
 
@@ -29,17 +30,14 @@ class Claim:
     found: str
 
 
-@torch.no_grad()
-def of_heads(config: AttentionConfig) -> tuple[Claim, ...]:
-    """What the scripts assert of multi-head attention, on this scene."""
-    inputs, trace = draw_and_attend(config)
-    pytorch = reference.attend(*inputs, config.num_heads, allowed_by(config))
-    batch, num_tokens = trace.output.shape[:2]
-    square = (batch, config.num_heads, num_tokens, num_tokens)
+def of_heads(config: AttentionConfig, sides: Sides) -> tuple[Claim, ...]:
+    """What the scripts assert of multi-head attention, on a scene and both sides of it."""
+    ours, pytorch = (cast(AttentionTrace, side).weights for side in (sides.ours, sides.pytorch))
+    square = (len(ours), config.num_heads, config.num_tokens, config.num_tokens)
     return (
         *divides(config),
-        close("weights = nn.MultiheadAttention's, per head", trace.weights, pytorch.weights),
-        shape("shape of the weights: sequences × heads × tokens × tokens", trace.weights, square),
+        close("weights = nn.MultiheadAttention's, per head", ours, pytorch),
+        shape("shape of the weights: sequences × heads × tokens × tokens", ours, square),
     )
 
 

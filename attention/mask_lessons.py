@@ -42,7 +42,7 @@ class NumberForInfinity:
     That is what was asked for, or less where the dtype could not hold such scores.
     """
 
-    loudness: float
+    loudness: int | float
     infinite: Float[Tensor, "T S"]
     finite: Float[Tensor, "T S"]
     largest_score: float
@@ -52,7 +52,7 @@ class NumberForInfinity:
 
 @torch.no_grad()
 def number_for_infinity(
-    config: AttentionConfig, mask: MaskConfig, head: int, number: str, loudness: float
+    config: AttentionConfig, mask: MaskConfig, head: int, number: str, loudness: int | float
 ) -> NumberForInfinity:
     """Both ways to mask, in the config's dtype.
 
@@ -92,7 +92,7 @@ class Trap:
 
 
 @torch.no_grad()
-def traps(config: AttentionConfig, loudness: float = 1.0) -> tuple[Trap, ...]:
+def traps(config: AttentionConfig, loudness: int | float = 1) -> tuple[Trap, ...]:
     """Every number in every dtype, on the scene's first head under a causal mask whose first query sees nothing."""
     num_tokens = config.num_tokens
     allowed = masks.grid(masks.all_of(masks.causal, masks.padding(1, num_tokens)), num_tokens)
@@ -107,7 +107,7 @@ def traps(config: AttentionConfig, loudness: float = 1.0) -> tuple[Trap, ...]:
     return tuple(found)
 
 
-def loudest(scores: Tensor, loudness: float) -> float:
+def loudest(scores: Tensor, loudness: int | float) -> int | float:
     """The factor, or the largest whole one below it at which no score comes near the end of its dtype (N07)."""
     largest = scores.double().abs().max().item() if scores.numel() else 0.0
     room = torch.finfo(scores.dtype).max / 2

@@ -123,7 +123,6 @@ class Sides:
         return Distance(step, largest_distance(read(self.ours), answer), largest_distance(read(self.pytorch), answer))
 
 
-@torch.no_grad()
 def verify(
     config: AttentionConfig,
     tolerance: Tolerance | None = None,
@@ -140,6 +139,17 @@ def verify(
         inputs: the scene's tokens and parameters, likewise.
         mask: another mask than the config's own, with its own numbers of queries and keys.
     """
+    return sides_of(config, ours, inputs, mask).judge(tolerance or ARITHMETIC[config.dtype], probe())
+
+
+@torch.no_grad()
+def sides_of(
+    config: AttentionConfig,
+    ours: AttentionTrace | None = None,
+    inputs: Inputs | None = None,
+    mask: MaskConfig | None = None,
+) -> Sides:
+    """What `verify` judges, for callers who want to look at it too."""
     tokens, parameters = inputs or draw(config)
     scene = masked_scene(tokens, mask) if mask else (tokens, allowed_by(config), None)
     exact_scene = tuple(x.double() if x is not None and x.is_floating_point() else x for x in scene)
@@ -150,13 +160,12 @@ def verify(
         queries, allowed, memory = scene
         return attention(queries, parameters, heads, allowed, memory=memory)
 
-    sides = Sides(
+    return Sides(
         ours=ours or run(attend, scene, parameters),
         pytorch=run(reference.attend, scene, parameters),
         ours_exact=run(attend, exact_scene, exact_parameters),
         pytorch_exact=run(reference.attend, exact_scene, exact_parameters),
     )
-    return sides.judge(tolerance or ARITHMETIC[config.dtype], probe())
 
 
 @cache

@@ -12,7 +12,6 @@ import streamlit as st
 from attention.compare import Tolerance
 from attention.config import AttentionConfig
 from attention.mask_config import MaskConfig
-from attention.verify import Verdict
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 from dashboard.heatmap import Picture
@@ -50,8 +49,8 @@ def picture(name: str, config: Config, _make: Callable[[], Picture]) -> Picture:
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def verdict(config: Config, tolerance: Tolerance, _make: Callable[[], Verdict]) -> Verdict:
-    """The verdict of a scene under the reader's tolerance."""
+def verdict(name: str, config: Config, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
+    """The verdict of a scene under the reader's tolerance, and what belongs to it; `name` is the page's."""
     return _make()
 
 

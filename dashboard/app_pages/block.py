@@ -143,7 +143,7 @@ def verdict() -> None:
     index = page_controls.shown_block(config)
 
     def judge(placed: BlockConfig) -> Verdict:
-        return cached.verdict(placed, tolerance, lambda: verify_block(placed, tolerance))
+        return cached.verdict(KEY, placed, tolerance, lambda: verify_block(placed, tolerance))
 
     found = [judge(placed) for _, placed in both_placements(config)]
     # not by the probe, which both share

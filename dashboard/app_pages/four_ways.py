@@ -6,9 +6,10 @@ from typing import Final
 import streamlit as st
 
 from attention import claims, copying, dropout, einsum, ladder, multi_head, scaled_dot_product
+from attention.claims import Claim
 from attention.config import AttentionConfig
 from attention.four_ways import WAYS, Answer, FourWays, Timing, differences, draws_for, verify_ways
-from attention.verify import Verdict
+from attention.verify import Verdict, sides_of
 from dashboard import (
     cached,
     controls,
@@ -120,11 +121,10 @@ def verdict() -> None:
     verdict_panel.pause()
     tolerance, config = controls.asked().tolerance, asked_scene()
 
-    def judge() -> Verdict:
-        return verify_ways(config, tolerance)
+    def judge() -> tuple[Verdict, tuple[Claim, ...]]:
+        return verify_ways(config, tolerance), claims.of_heads(config, sides_of(config))
 
-    scripts = cached.facts("claims", config, lambda: claims.of_heads(config))
-    found = cached.facts(f"verdict at {tolerance.rtol}, {tolerance.atol}", config, judge)
+    found, scripts = cached.verdict(KEY, config, tolerance, judge)
     lesson.judged(line, (KEY, config), found, config.dtype, scripts)
 
 

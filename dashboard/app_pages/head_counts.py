@@ -125,7 +125,7 @@ def verdict() -> None:
     asked = controls.asked()
 
     def judge(config: AttentionConfig) -> Verdict:
-        return cached.verdict(config, asked.tolerance, lambda: verify(config, asked.tolerance))
+        return cached.verdict(KEY, config, asked.tolerance, lambda: verify(config, asked.tolerance))
 
     found = {scene: judge(scene) for scene in shown(asked.config)}
     # not by the probe, which all of them share

@@ -3,9 +3,10 @@
 import streamlit as st
 
 from attention import claims, masks, multi_head, sample, scaled_dot_product
+from attention.claims import Claim
 from attention.config import AttentionConfig
 from attention.multi_head import AttentionTrace, Inputs
-from attention.verify import Verdict, verify
+from attention.verify import Verdict, probe, sides_of
 from attention.worked_cell import work_out
 from dashboard import cached, cell_panel, controls, heatmap, lesson, presets, verdict_panel
 from dashboard.fragments import PICTURE, VERDICT
@@ -90,11 +91,12 @@ def verdict() -> None:
     config = asked.config
     inputs, ours = held.let_go(config) or (None, None)
 
-    def judge() -> Verdict:
-        return verify(config, asked.tolerance, ours, inputs)
+    def judge() -> tuple[Verdict, tuple[Claim, ...]]:
+        sides = sides_of(config, ours, inputs)
+        return sides.judge(asked.tolerance, probe()), claims.of_heads(config, sides)
 
-    scripts = cached.facts("claims", config, lambda: claims.of_heads(config))
-    lesson.judged(line, config, cached.verdict(config, asked.tolerance, judge), config.dtype, scripts)
+    found, scripts = cached.verdict("heads", config, asked.tolerance, judge)
+    lesson.judged(line, config, found, config.dtype, scripts)
 
 
 picture()

@@ -131,7 +131,7 @@ def verdict() -> None:
         return verify_head.verify_head(config, asked.tolerance, made[1] if made else None)
 
     scripts = cached.facts("claims", config, lambda: claims.of_one_head(config))
-    found = cached.verdict(config, asked.tolerance, judge)
+    found = cached.verdict(KEY, config, asked.tolerance, judge)
     lesson.judged(line, config, found, config.scene.dtype, scripts)
 
 

@@ -16,7 +16,7 @@ from attention.config import DTYPES, AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.masks import Corner
 from attention.multi_head import attend_as_configured
-from attention.verify import ARITHMETIC, Report, Verdict, verify
+from attention.verify import ARITHMETIC, Report, Verdict, sides_of, verify
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 from dashboard import cached, heatmap
@@ -45,14 +45,14 @@ def picture(config: AttentionConfig) -> heatmap.Picture:
 
 
 def verdict(config: AttentionConfig, tolerance: Tolerance = USUAL) -> Verdict:
-    return cached.verdict(config, tolerance, lambda: verify(config, tolerance))
+    return cached.verdict("heads", config, tolerance, lambda: verify(config, tolerance))
 
 
 def test_each_cached_function_takes_plain_arguments() -> None:  # C01
     calls: dict[str, Callable[[], object]] = {
         "picture": lambda: picture(SMALL),
         "verdict": lambda: verdict(SMALL),
-        "facts": lambda: cached.facts("claims", SMALL, lambda: of_heads(SMALL)),
+        "facts": lambda: cached.facts("claims", SMALL, lambda: of_heads(SMALL, sides_of(SMALL))),
     }
     assert set(calls) == set(cached_functions()), "a new cached function must be called here through its decorator too"
     for name, call in calls.items():

@@ -209,7 +209,7 @@ def test_one_head_is_one_head() -> None:
 def test_no_claim_becomes_markup(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from attention import claims
 
-    monkeypatch.setattr(claims, "of_heads", lambda _: (Claim(text, True, text), Claim(text, False, text)))
+    monkeypatch.setattr(claims, "of_heads", lambda *_: (Claim(text, True, text), Claim(text, False, text)))
     reader = Reader("heads", embed_dim="12", num_heads="3", num_tokens="5", seed=str(HOSTILE.index(text) + 1000))
     assert reader.faults == []
     read = Markup("".join(reader.html["claims"]))
