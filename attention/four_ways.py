@@ -16,7 +16,7 @@ from attention.config import AttentionConfig
 from attention.einsum import attend_by_einsum
 from attention.ladder import MultiHeadAttention, MultiHeadAttentionWrapper
 from attention.sample import AttentionParameters
-from attention.verify import MATHS, Distance, Report, Verdict, verify
+from attention.verify import MATHS, Distance, Report, Sides, Verdict, probe, sides_of
 
 WAYS: Final = ("list of heads", "packed", "einsum", "PyTorch")
 # draws of dropout that are averaged, and runs that are timed: fewer where each takes long
@@ -134,10 +134,13 @@ class FourWays:
 
 
 @torch.no_grad()
-def verify_ways(config: AttentionConfig, tolerance: Tolerance) -> Verdict:
-    """Every step of a causal scene, and then weights and output of each of our ways, against PyTorch; dropout off."""
+def verify_ways(config: AttentionConfig, tolerance: Tolerance, sides: Sides | None = None) -> Verdict:
+    """Every step of a causal scene, and then weights and output of each of our ways, against PyTorch; dropout off.
+
+    `sides` are those of the scene, where the caller has them already.
+    """
     causal = replace(config, causal=True)
-    usual = verify(causal, tolerance)
+    usual = (sides or sides_of(causal)).judge(tolerance, probe())
     shown, exact = FourWays(causal).answers(), FourWays(causal, dtype=torch.float64).answers()
     return Verdict(
         maths=Report(usual.maths.checks + _checks(exact, MATHS)),

@@ -44,7 +44,7 @@ def attend(
     | context | `F.scaled_dot_product_attention` |
     | merged | that context, head after head, by `torch.cat` |
     """
-    batch, num_tokens, embed_dim = tokens.shape
+    batch, num_tokens, _ = tokens.shape
     memory = tokens if memory is None else memory
     num_keys = memory.shape[1]
     if allowed is None:
@@ -55,19 +55,16 @@ def attend(
         _, k, v = _packed(module, memory)  # (B, H, S, D)
 
     per_head = allowed.expand(batch, num_heads, num_tokens, num_keys)
-    additive = torch.zeros(allowed.shape, dtype=tokens.dtype).masked_fill(~allowed, -math.inf)
-    additive = additive.expand(per_head.shape).flatten(0, 1)  # (B·H, T, S), heads of one sequence next to each other
-    nothing = torch.zeros((), dtype=tokens.dtype).expand(additive.shape)
-    scale = 1 / math.sqrt(embed_dim // num_heads)
+    scores, scaled, masked = _before_softmax(q, k, allowed)
     context = F.scaled_dot_product_attention(q, k, v, attn_mask=per_head)
     weights, output = _module_answer(module, tokens, memory, q, k, per_head)
     return AttentionTrace(
         q=q,
         k=k,
         v=v,
-        scores=_products(nothing, q, k, 1.0),
-        scaled=_products(nothing, q, k, scale),
-        masked=_products(additive, q, k, scale),
+        scores=scores,
+        scaled=scaled,
+        masked=masked,
         weights=weights,
         dropped=weights,
         context=context,
@@ -97,19 +94,16 @@ def attend_one(
         F.linear(tokens, weights[f"{name}.weight"], weights.get(f"{name}.bias"))[:, None]
         for name in ("w_q", "w_k", "w_v")
     )  # (B, 1, T, D)
-    additive = torch.zeros(allowed.shape, dtype=tokens.dtype).masked_fill(~allowed, -math.inf)
-    additive = additive.expand(len(tokens), -1, -1)
-    nothing = torch.zeros((), dtype=tokens.dtype).expand(additive.shape)
-    scale = 1 / math.sqrt(q.shape[-1])
+    scores, scaled, masked = _before_softmax(q, k, allowed)
     identity = torch.eye(num_tokens, dtype=tokens.dtype).expand(len(tokens), 1, -1, -1)
     found = F.scaled_dot_product_attention(q, k, identity, attn_mask=allowed)
     return HeadTrace(
         q=q,
         k=k,
         v=v,
-        scores=_products(nothing, q, k, 1.0),
-        scaled=_products(nothing, q, k, scale),
-        masked=_products(additive, q, k, scale),
+        scores=scores,
+        scaled=scaled,
+        masked=masked,
         weights=found,
         dropped=found,
         context=F.scaled_dot_product_attention(q, k, v, attn_mask=allowed),
@@ -141,6 +135,19 @@ def _packed(module: nn.MultiheadAttention, tokens: Float[Tensor, "B T E"]) -> Fl
     projected = F.linear(tokens, module.in_proj_weight, module.in_proj_bias)
     heads: Tensor = projected.unflatten(-1, (3, module.num_heads, -1))
     return heads.permute(2, 0, 3, 1, 4)
+
+
+def _before_softmax(
+    q: Float[Tensor, "B H T D"],
+    k: Float[Tensor, "B H S D"],
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"],
+) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
+    """Scores, scaled and masked."""
+    additive = torch.zeros(allowed.shape, dtype=q.dtype).masked_fill(~allowed, -math.inf)
+    additive = additive.expand(*q.shape[:3], k.shape[2]).flatten(0, 1)  # (B·H, T, S), heads of one sequence together
+    nothing = torch.zeros((), dtype=q.dtype).expand(additive.shape)
+    scale = 1 / math.sqrt(q.shape[-1])
+    return _products(nothing, q, k, 1.0), _products(nothing, q, k, scale), _products(additive, q, k, scale)
 
 
 def _products(

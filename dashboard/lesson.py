@@ -1,7 +1,7 @@
 """What every page has around its picture: title, words, equation, things to try, presets, verdict, claims, code."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -26,7 +26,7 @@ class Lesson:
     equation: str = ""
     tries: Sequence[str] = ()
     code: Sequence[Callable[..., object] | type] = ()
-    presets: Sequence[Preset] = field(default_factory=tuple)
+    presets: Sequence[Preset] = ()
     has_more: bool = False
 
 
@@ -66,5 +66,5 @@ def judged(
             (claim.text, Mark("✓ holds", "good") if claim.holds else Mark("✗ does not hold", "bad"), claim.found)
             for claim in claims
         ]
-        caption = "What the scripts assert, on this scene (`torch.allclose` at 1e-6 and 1e-6)".replace("`", "")
+        caption = "What the scripts assert, on this scene (torch.allclose at 1e-6 and 1e-6)"
         st.html(tables.html(Table(caption, ("assertion", "here", "found"), rows), kind="claims"))

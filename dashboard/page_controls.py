@@ -21,7 +21,6 @@ from dashboard.link import BOOL, Parameter, one_of, whole_number
 
 WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 RULES: Final = ("window", "prefix", "padding", "documents", "strided", "T ≠ S")
-COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 LOUDNESS: Final = (1, 3, 10, 30, 100, 300, 1000)
 NORMS: Final = ("post", "pre")
 

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attention.config import AttentionConfig
+from attention.multi_head import AttentionTrace, allowed_by
 from dashboard.cached import Config, identity
 from dashboard.heatmap import ATTENTION, Kind, Picture, Words, picture
 
@@ -46,6 +48,13 @@ def of_step(
     hatched = None if allowed is None else allowed.numpy()
     name = identity(config, f"{step} {' '.join(titles)} {note}".replace(".", " "))
     return picture(numbers, hatched, _safe(name), titles=titles, kind=kind, words=called or words(step))
+
+
+def of_heads(config: AttentionConfig, trace: AttentionTrace) -> Picture:
+    """The weights of every head of a scene, whose trace this is."""
+    allowed = allowed_by(config)
+    mask = None if allowed is None else allowed.numpy()
+    return picture(trace.weights[0].float().numpy(), mask, identity(config))
 
 
 def size(tensor: Tensor) -> str:

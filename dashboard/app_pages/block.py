@@ -150,8 +150,7 @@ def verdict() -> None:
     worse = next((one for one in found if not (one.maths.equal and one.arithmetic.equal)), found[0])
     scripts = cached.facts("claims", config, lambda: claims.of_block(config))
     lesson.judged(line, (KEY, config), worse, config.scene.dtype, scripts, only=f"{index}: ")
-    within = f"fused, at {tolerance.rtol} and {tolerance.atol}"
-    fused = cached.facts(within, config, lambda: check_fused(config, tolerance))
+    fused = cached.verdict("fused", config, tolerance, lambda: check_fused(config, tolerance))
     st.caption(block_panel.said_of_paths(config, fused))
 
 

@@ -122,7 +122,8 @@ def verdict() -> None:
     tolerance, config = controls.asked().tolerance, asked_scene()
 
     def judge() -> tuple[Verdict, tuple[Claim, ...]]:
-        return verify_ways(config, tolerance), claims.of_heads(config, sides_of(config))
+        sides = sides_of(config)
+        return verify_ways(config, tolerance, sides), claims.of_heads(config, sides)
 
     found, scripts = cached.verdict(KEY, config, tolerance, judge)
     lesson.judged(line, (KEY, config), found, config.dtype, scripts)

@@ -55,10 +55,7 @@ def shown(config: AttentionConfig) -> tuple[AttentionConfig, ...]:
 
 def weights(config: AttentionConfig) -> heatmap.Picture:
     """All heads of one scene."""
-    trace, allowed = attend_as_configured(config), multi_head.allowed_by(config)
-    return heatmap.picture(
-        trace.weights[0].float().numpy(), None if allowed is None else allowed.numpy(), cached.identity(config)
-    )
+    return step_picture.of_heads(config, attend_as_configured(config))
 
 
 def pairs(config: AttentionConfig) -> heatmap.Picture:

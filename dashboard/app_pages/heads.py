@@ -8,7 +8,7 @@ from attention.config import AttentionConfig
 from attention.multi_head import AttentionTrace, Inputs
 from attention.verify import Verdict, probe, sides_of
 from attention.worked_cell import work_out
-from dashboard import cached, cell_panel, controls, heatmap, lesson, presets, verdict_panel
+from dashboard import cached, cell_panel, controls, heatmap, lesson, presets, step_picture, verdict_panel
 from dashboard.fragments import PICTURE, VERDICT
 from dashboard.lesson import Lesson
 
@@ -65,12 +65,8 @@ def picture() -> None:
     def trace() -> AttentionTrace:
         return held.hold(config, lambda: multi_head.draw_and_attend(config))[1]
 
-    def packed() -> heatmap.Picture:
-        weights, allowed = trace().weights[0].float().numpy(), multi_head.allowed_by(config)
-        return heatmap.picture(weights, None if allowed is None else allowed.numpy(), cached.identity(config))
-
     heatmap.show(
-        cached.picture("heads", config, packed),
+        cached.picture("heads", config, lambda: step_picture.of_heads(config, trace())),
         asked.look,
         summary(config),
         cell_panel.html(work_out(trace(), pin.head, pin.query, pin.key)) if pin else "",

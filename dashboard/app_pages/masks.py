@@ -57,8 +57,6 @@ LESSON: Final = Lesson(
     presets=(presets.MASKED,),
     has_more=True,
 )
-
-
 WEIGHTS: Final = heatmap.Words(tiles="pictures")
 CHANGE: Final = heatmap.Words(tiles="pictures", number="difference of weights")
 
