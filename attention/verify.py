@@ -7,7 +7,7 @@ is what "why is allclose False?" asks.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
@@ -89,7 +89,12 @@ def report(ours: Trace, pytorch: Trace, tolerance: Tolerance) -> Report:
     atol is meant for numbers of about unit size. Before they are scaled, scores are larger by √D,
     and so is their rounding: they get √D times the atol.
     """
-    return Report(tuple(_check(ours, pytorch, step, tolerance) for step in ours.steps))
+    return Report(tuple(checks(ours, pytorch, tolerance)))
+
+
+def checks(ours: Trace, pytorch: Trace, tolerance: Tolerance) -> Iterator[Check]:
+    """The checks of a report one by one, for whoever stops at the first that fails."""
+    return (_check(ours, pytorch, step, tolerance) for step in ours.steps)
 
 
 def _check(ours: Trace, pytorch: Trace, step: str, tolerance: Tolerance) -> Check:
@@ -169,23 +174,37 @@ def sides_of(
 
 
 @cache
-@torch.no_grad()
 def probe() -> Report:
-    """A fixed scene that hides nothing, in float64.
+    """Fixed scenes that hide nothing, in float64: see `check_probe`."""
+    return check_probe(attend)
 
-    Every size is a different prime, the batch is more than one, tokens are large enough for
-    sharp weights, biases are as large as the projections, and each sequence has a mask of its own.
+
+@torch.no_grad()
+def check_probe(attention: Callable[..., AttentionTrace]) -> Report:
+    """An attention against PyTorch's on two fixed scenes, in float64: an ordinary one, then a loud one.
+
+    Every size is a different prime, the batch is more than one, tokens are large enough for sharp weights, biases
+    are as large as the projections, and each sequence has a mask of its own. In the loud one scores are so large
+    that their exponentials overflow, and one query may attend to nothing.
+
+    Args:
+        attention: called as `multi_head.attend` is: tokens, parameters, head count, mask.
     """
     heads, head_dim, num_tokens, batch = 3, 5, 7, 2
     embed_dim = heads * head_dim
     small = AttentionConfig(embed_dim=embed_dim, num_heads=heads, num_tokens=num_tokens * batch, seed=11)
-    tokens = 3 * sample.draw_tokens(small).double().view(batch, num_tokens, embed_dim)
+    tokens = sample.draw_tokens(small).double().view(batch, num_tokens, embed_dim)
     parameters = sample.draw_parameters(small).to(torch.float64)
-    loud = AttentionParameters(
+    biased = AttentionParameters(
         *(getattr(parameters, f.name) * (4 if f.name[0] == "b" else 1) for f in fields(parameters))
     )
-    allowed = torch.stack([masks.grid(masks.causal, num_tokens), masks.grid(masks.full, num_tokens)])[
-        :, None
-    ]  # (B, 1, T, T)
-    scene = tokens, loud, heads, allowed
-    return report(attend(*scene), reference.attend(*scene), MATHS)
+    causal, full = masks.grid(masks.causal, num_tokens), masks.grid(masks.full, num_tokens)
+    with_empty_row = full.clone()
+    with_empty_row[2] = False
+    found: list[Check] = []
+    # loud under no causal mask: one that is put on after the softmax would be right, and have nothing left to divide
+    for loudness, first in ((3, causal), (60, with_empty_row)):
+        allowed = torch.stack([first, full])[:, None]  # (B, 1, T, T)
+        scene = loudness * tokens, biased, heads, allowed
+        found += checks(attention(*scene), reference.attend(*scene), MATHS)
+    return Report(tuple(found))

@@ -5,7 +5,7 @@ size would fill the memory of a small machine. In float64 each side goes on with
 screen both go on with ours: a norm over few numbers would make much of the rounding of all blocks before it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -92,16 +92,31 @@ def check_fused(config: BlockConfig, tolerance: Tolerance | None = None) -> Chec
 
 
 @cache
-@torch.no_grad()
 def probe() -> Report:
-    """Fixed scenes that hide nothing, in float64: odd sizes, sharp weights, a causal mask, norms before and after."""
+    """Fixed scenes that hide nothing, in float64: see `check_probe`."""
+    return check_probe(run_block)
+
+
+@torch.no_grad()
+def check_probe(block: Callable[..., BlockTrace]) -> Report:
+    """A block against PyTorch's on fixed scenes, in float64: norms after and before, then scores that overflow.
+
+    Sizes are odd and weights sharp; the mask is causal, but where scores overflow.
+
+    Args:
+        block: called as `block.run_block` is: x, parameters, head count, mask, and the two switches by name.
+    """
     scene = AttentionConfig(embed_dim=15, num_heads=3, num_tokens=7, seed=11, dtype="float64")
-    tokens, parameters = 3 * sample.draw_tokens(scene) + 1, sample.draw_block(scene)
-    given = tokens, parameters, scene.num_heads, masks.grid(masks.causal, scene.num_tokens)
+    tokens, parameters = sample.draw_tokens(scene), sample.draw_block(scene)
     checks: list[Check] = []
-    for norm_first, activation in ((False, "gelu"), (True, "relu")):
-        switches = {"norm_first": norm_first, "activation": activation}
-        ours, pytorch = run_block(*given, **switches), reference_block.run_block(*given, **switches)  # type: ignore[arg-type]  # mypy joins bool and str
+    for loudness, rule, norm_first, activation in (
+        (3, masks.causal, False, "gelu"),
+        (3, masks.causal, True, "relu"),
+        (60, masks.full, False, "gelu"),
+    ):
+        given = loudness * tokens + 1, parameters, scene.num_heads, masks.grid(rule, scene.num_tokens)
+        ours = block(*given, norm_first=norm_first, activation=activation)
+        pytorch = reference_block.run_block(*given, norm_first=norm_first, activation=activation)
         checks += report(ours, pytorch, MATHS).checks
     return Report(tuple(checks))
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attention import masks, reference, sample
-from attention.compare import Tolerance
+from attention.compare import Check, Tolerance
 from attention.config import AttentionConfig, check_whole
 from attention.multi_head import allowed_by
 from attention.sample import HeadWeights
@@ -64,15 +64,23 @@ def verify_head(config: HeadConfig, tolerance: Tolerance | None = None, ours: He
 @cache
 @torch.no_grad()
 def probe() -> Report:
-    """A fixed scene that hides nothing, in float64: every size another prime, biases, sharp weights, a causal mask."""
+    """Two fixed scenes that hide nothing, in float64: every size another prime, biases, sharp weights, a causal mask.
+
+    In the second, scores are so large that their exponentials overflow, and one query may attend to nothing.
+    """
     embed_dim, head_dim, value_dim, num_tokens = 11, 5, 3, 7
     scene = AttentionConfig(embed_dim=embed_dim, num_heads=1, num_tokens=num_tokens, seed=11)
-    tokens = 3 * sample.draw_tokens(scene).double()
-    weights = {name: weight.double() for name, weight in sample.draw_head(scene, head_dim, value_dim).items()}
-    biases = {name.replace("weight", "bias"): weight[:, 0] for name, weight in weights.items()}
-    allowed = masks.grid(masks.causal, num_tokens)
-    ours = _ours(tokens, weights | biases, allowed, torch.float64)
-    return report(ours, reference.attend_one(tokens, weights | biases, allowed), MATHS)
+    tokens = sample.draw_tokens(scene).double()
+    drawn = {name: weight.double() for name, weight in sample.draw_head(scene, head_dim, value_dim).items()}
+    weights = drawn | {name.replace("weight", "bias"): weight[:, 0] for name, weight in drawn.items()}
+    causal = masks.grid(masks.causal, num_tokens)
+    with_empty_row = causal.clone()
+    with_empty_row[2] = False
+    checks: list[Check] = []
+    for loudness, allowed in ((3, causal), (60, with_empty_row)):
+        ours = _ours(loudness * tokens, weights, allowed, torch.float64)
+        checks += report(ours, reference.attend_one(loudness * tokens, weights, allowed), MATHS).checks
+    return Report(tuple(checks))
 
 
 def _ours(tokens: Tensor, weights: HeadWeights, allowed: Tensor | None, dtype: torch.dtype) -> HeadTrace:

@@ -22,4 +22,5 @@ fi
 ruff format --check .
 ruff check .
 mypy
+python -m tests.verdict_table
 python -m pytest "$@"

@@ -91,7 +91,7 @@ def test_steps_are_named_after_their_block(norm_first: bool, steps: tuple[str, .
     for line in (verdict.maths, verdict.arithmetic):
         assert [check.step for check in line.checks] == expected
     assert [distance.step for distance in verdict.distances] == expected
-    assert [check.step for check in verdict.probe.checks] == [*POST_NORM, *PRE_NORM]
+    assert [check.step for check in verdict.probe.checks] == [*POST_NORM, *PRE_NORM, *POST_NORM]
 
 
 @pytest.mark.parametrize("switches", [{}, {"norm_first": True}, {"activation": "relu"}])

@@ -1,0 +1,1 @@
+"""Attention with a mistake in it: what a verdict is worth is what it can catch."""

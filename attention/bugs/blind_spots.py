@@ -1,0 +1,195 @@
+"""What a scene cannot show: the mistakes that leave every step of it equal, found by making each of them.
+
+One token, one head, a head width of 1 or no mask each hide whole classes of mistakes, and a green light there says
+little. Mistakes are made in a twin of the scene: small, and of the same structure.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import torch
+
+from attention import reference, reference_block, sample, verify_head
+from attention.bugs.catalogue import BUGS, Bug
+from attention.bugs.pieces import BlockPieces, attend, run_block
+from attention.config import AttentionConfig, head_counts
+from attention.mask_config import MaskConfig
+from attention.multi_head import allowed_by, draw, masked_scene
+from attention.sample import AttentionParameters
+from attention.single_head import HeadTrace
+from attention.verify import MATHS, Trace, checks
+from attention.verify_block import BlockConfig
+from attention.verify_head import HeadConfig
+
+# attention, one head of free widths, a block, attention under a mask of its own
+Scene = AttentionConfig | HeadConfig | BlockConfig | tuple[AttentionConfig, MaskConfig]
+
+# so large a twin is at most, and what it keeps of a scene: whatever is 1 there stays 1
+_HEADS: Final = 3
+_HEAD_DIM: Final = 4
+_TOKENS: Final = 6
+
+
+@dataclass(frozen=True)
+class BlindSpots:
+    """What the settings of a scene hide, of so many mistakes that such a scene can show.
+
+    `instead` are settings that show more of it, by the names of the controls; empty where there are none.
+    """
+
+    hidden: tuple[str, ...]
+    of: int
+    instead: tuple[tuple[str, Any], ...]
+    hidden_then: int
+
+
+def blind_spots(scene: Scene) -> BlindSpots:
+    """What a scene's settings hide: mistakes that do not show there, and do with the settings that a page begins with.
+
+    What shows with no settings of such a scene, as biases do on a head that has none, is not counted: the fixed
+    probe is there for it.
+    """
+    return _of_twin(twin(scene))
+
+
+@lru_cache(maxsize=1024)
+def _of_twin(scene: Scene) -> BlindSpots:
+    can_show = [bug.key for bug in BUGS if not bug.right and bug.key not in _unseen(twin(_default(scene)))]
+    hidden = tuple(key for key in _unseen(scene) if key in can_show)
+    settings: dict[str, Any] = {}
+    left = len(hidden)
+    for change in _changes(scene):
+        if not left:
+            break
+        tried = twin(_with(scene, settings | change))
+        still = sum(key in can_show for key in _unseen(tried))
+        if still < left:
+            settings, left = settings | change, still
+    return BlindSpots(hidden, len(can_show), tuple(settings.items()), left)
+
+
+@lru_cache(maxsize=1024)
+@torch.no_grad()
+def _unseen(scene: Scene) -> tuple[str, ...]:
+    """The mistakes that leave every step of a scene equal to PyTorch's. One that cannot even run is seen."""
+    run, pytorch = _sides(scene)
+    return tuple(bug.key for bug in BUGS if not bug.right and _is_equal(run, pytorch, bug, scene))
+
+
+def _is_equal(run: Callable[[BlockPieces], Trace], pytorch: Trace, bug: Bug, scene: Scene) -> bool:
+    if bug.of_block and not isinstance(scene, BlockConfig):
+        return True
+    try:
+        return all(check.equal for check in checks(run(bug.pieces), pytorch, MATHS))
+    except (RuntimeError, TypeError, ValueError):  # shapes that do not fit
+        return False
+
+
+def _sides(scene: Scene) -> tuple[Callable[[BlockPieces], Trace], Trace]:
+    """How a scene is run with other pieces, and PyTorch's side of it, in float64."""
+    if isinstance(scene, BlockConfig):
+        config, allowed = scene.scene, allowed_by(scene.scene)
+        given = sample.draw_tokens(config), sample.draw_block(config), config.num_heads, allowed
+        block = reference_block.run_block(*given, **scene.switches)
+        return (lambda pieces: run_block(*given, pieces, **scene.switches)), block
+    if isinstance(scene, HeadConfig):
+        return _sides_of_one_head(scene)
+    config, mask = scene if isinstance(scene, tuple) else (scene, None)
+    tokens, parameters = draw(config)
+    queries, allowed, memory = masked_scene(tokens, mask) if mask else (tokens, allowed_by(config), None)
+    pytorch = reference.attend(queries, parameters, config.num_heads, allowed, memory)
+    return (
+        lambda pieces: attend(queries, parameters, config.num_heads, allowed, pieces.attention, memory),
+        pytorch,
+    )
+
+
+def _sides_of_one_head(scene: HeadConfig) -> tuple[Callable[[BlockPieces], Trace], Trace]:
+    """One head as an attention of one head, without biases, whose projection out changes nothing."""
+    tokens, weights = verify_head.draw(scene)
+    allowed = allowed_by(scene.scene)
+    w_q, w_k, w_v = (weights[f"{name}.weight"] for name in ("w_q", "w_k", "w_v"))
+    b_q, b_k, b_v = (torch.zeros(len(w), dtype=w.dtype) for w in (w_q, w_k, w_v))
+    same = torch.eye(len(w_v), dtype=w_v.dtype)
+    parameters = AttentionParameters(w_q, b_q, w_k, b_k, w_v, b_v, same, b_v)
+
+    def run(pieces: BlockPieces) -> HeadTrace:
+        trace = attend(tokens, parameters, 1, allowed, pieces.attention)
+        return HeadTrace(*(getattr(trace, name) for name in HeadTrace.__dataclass_fields__))
+
+    return run, reference.attend_one(tokens, weights, allowed)
+
+
+def twin(scene: Scene) -> Any:
+    """A small scene of the same structure; under a mask of its own it keeps its tokens, of which the mask speaks."""
+    if isinstance(scene, tuple):
+        config, mask = scene
+        return replace(twin(config), num_tokens=config.num_tokens), mask
+    if isinstance(scene, HeadConfig):
+        widths = min(scene.head_dim, _HEAD_DIM), min(scene.value_dim, _HEAD_DIM)
+        # square projections hide one mistake: what is square stays square, and what is not stays so
+        width = scene.scene.embed_dim
+        embed_dim = widths[0] if width == scene.head_dim else widths[1] if width == scene.value_dim else 5
+        return HeadConfig(replace(twin(scene.scene), num_heads=1, embed_dim=min(embed_dim, width)), *widths)
+    if isinstance(scene, BlockConfig):
+        return replace(scene, scene=twin(scene.scene), depth=1)
+    heads, head_dim = min(scene.num_heads, _HEADS), min(scene.head_dim, _HEAD_DIM)
+    return AttentionConfig(
+        embed_dim=heads * head_dim,
+        num_heads=heads,
+        num_tokens=min(scene.num_tokens, _TOKENS),
+        causal=scene.causal,
+        dtype="float64",
+    )
+
+
+def _default(scene: Scene) -> Scene:
+    """The scene of this kind that its page begins with."""
+    config = AttentionConfig()
+    if isinstance(scene, HeadConfig):
+        return HeadConfig(config, 64, 64)
+    if isinstance(scene, BlockConfig):
+        return BlockConfig(config, norm_first=scene.norm_first)
+    return config
+
+
+def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Settings that may show more, one change after the other."""
+    config = _config(scene)
+    if isinstance(scene, tuple):
+        yield {"rules": []}
+    yield {"num_tokens": 16}
+    yield {"causal": True}
+    if isinstance(scene, HeadConfig):
+        yield {"head_dim": 64, "value_dim": 64}
+    else:
+        counts = [n for n in head_counts(config.embed_dim) if 1 < n < config.embed_dim]
+        yield {"num_heads": counts[0]} if counts else {"embed_dim": 768, "num_heads": 12}
+    if isinstance(scene, BlockConfig):
+        yield {"activation": "gelu"}
+
+
+def _config(scene: Scene) -> AttentionConfig:
+    if isinstance(scene, tuple):
+        return scene[0]
+    return scene if isinstance(scene, AttentionConfig) else scene.scene
+
+
+def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
+    """The scene under other settings of the controls."""
+    names = AttentionConfig.__dataclass_fields__
+    config = replace(_config(scene), **{name: value for name, value in settings.items() if name in names})
+    if isinstance(scene, tuple):
+        _, mask = scene
+        causal = settings.get("causal", mask.causal)
+        if "rules" in settings or "num_tokens" in settings:
+            return config, MaskConfig(num_queries=config.num_tokens, num_keys=config.num_tokens, causal=causal)
+        return config, replace(mask, causal=causal)
+    if isinstance(scene, HeadConfig):
+        widths = {name: settings[name] for name in ("head_dim", "value_dim") if name in settings}
+        return replace(scene, scene=config, **widths)
+    if isinstance(scene, BlockConfig):
+        return replace(scene, scene=config, activation=settings.get("activation", scene.activation))
+    return config
