@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import torch
 
-from attention import reference, reference_block, sample, verify_head
+from attention import masks, reference, reference_block, sample, verify_head
 from attention.bugs.catalogue import BUGS, Bug
-from attention.bugs.pieces import BlockPieces, attend, run_block
+from attention.bugs.pieces import BlockPieces, attend, run_block, within_heads
 from attention.config import AttentionConfig, head_counts
 from attention.mask_config import MaskConfig
 from attention.multi_head import allowed_by, draw, masked_scene
-from attention.sample import AttentionParameters
 from attention.single_head import HeadTrace
 from attention.verify import MATHS, Trace, checks
 from attention.verify_block import BlockConfig
@@ -45,19 +44,15 @@ class BlindSpots:
     hidden_then: int
 
 
+@lru_cache(maxsize=1024)
 def blind_spots(scene: Scene) -> BlindSpots:
     """What a scene's settings hide: mistakes that do not show there, and do with the settings that a page begins with.
 
     What shows with no settings of such a scene, as biases do on a head that has none, is not counted: the fixed
     probe is there for it.
     """
-    return _of_twin(twin(scene))
-
-
-@lru_cache(maxsize=1024)
-def _of_twin(scene: Scene) -> BlindSpots:
     can_show = [bug.key for bug in BUGS if not bug.right and bug.key not in _unseen(twin(_default(scene)))]
-    hidden = tuple(key for key in _unseen(scene) if key in can_show)
+    hidden = tuple(key for key in _unseen(twin(scene)) if key in can_show)
     settings: dict[str, Any] = {}
     left = len(hidden)
     for change in _changes(scene):
@@ -107,17 +102,16 @@ def _sides(scene: Scene) -> tuple[Callable[[BlockPieces], Trace], Trace]:
 
 
 def _sides_of_one_head(scene: HeadConfig) -> tuple[Callable[[BlockPieces], Trace], Trace]:
-    """One head as an attention of one head, without biases, whose projection out changes nothing."""
+    """One head has no biases, and nothing is projected out."""
     tokens, weights = verify_head.draw(scene)
     allowed = allowed_by(scene.scene)
-    w_q, w_k, w_v = (weights[f"{name}.weight"] for name in ("w_q", "w_k", "w_v"))
-    b_q, b_k, b_v = (torch.zeros(len(w), dtype=w.dtype) for w in (w_q, w_k, w_v))
-    same = torch.eye(len(w_v), dtype=w_v.dtype)
-    parameters = AttentionParameters(w_q, b_q, w_k, b_k, w_v, b_v, same, b_v)
+    grid = masks.grid(masks.causal if scene.scene.causal else masks.full, scene.scene.num_tokens)
 
     def run(pieces: BlockPieces) -> HeadTrace:
-        trace = attend(tokens, parameters, 1, allowed, pieces.attention)
-        return HeadTrace(*(getattr(trace, name) for name in HeadTrace.__dataclass_fields__))
+        put = pieces.attention
+        projections = (weights[f"{name}.weight"] for name in ("w_q", "w_k", "w_v"))
+        q, k, v = (put.split(put.project(tokens, w, torch.zeros(len(w), dtype=w.dtype)), 1) for w in projections)
+        return HeadTrace(**within_heads(q, k, v, grid, put))
 
     return run, reference.attend_one(tokens, weights, allowed)
 
@@ -158,12 +152,17 @@ def _default(scene: Scene) -> Scene:
 def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
     """Settings that may show more, one change after the other."""
     config = _config(scene)
-    if isinstance(scene, tuple):
-        yield {"rules": []}
-    yield {"num_tokens": 16}
+    bare: dict[str, Any] = {}
+    if isinstance(scene, tuple) and scene[1] != _mask_without_rules(config, scene[1].causal):
+        bare = {"rules": []}
+        yield bare
+    yield bare | {"num_tokens": 16}  # under no rules, which would go on over more tokens too
     yield {"causal": True}
+    if bare:
+        yield bare | {"causal": True}
     if isinstance(scene, HeadConfig):
         yield {"head_dim": 64, "value_dim": 64}
+        yield {"embed_dim": 768, "num_heads": 12}
     else:
         counts = [n for n in head_counts(config.embed_dim) if 1 < n < config.embed_dim]
         yield {"num_heads": counts[0]} if counts else {"embed_dim": 768, "num_heads": 12}
@@ -177,6 +176,10 @@ def _config(scene: Scene) -> AttentionConfig:
     return scene if isinstance(scene, AttentionConfig) else scene.scene
 
 
+def _mask_without_rules(config: AttentionConfig, causal: bool) -> MaskConfig:
+    return MaskConfig(num_queries=config.num_tokens, num_keys=config.num_tokens, causal=causal)
+
+
 def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
     """The scene under other settings of the controls."""
     names = AttentionConfig.__dataclass_fields__
@@ -185,7 +188,7 @@ def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
         _, mask = scene
         causal = settings.get("causal", mask.causal)
         if "rules" in settings or "num_tokens" in settings:
-            return config, MaskConfig(num_queries=config.num_tokens, num_keys=config.num_tokens, causal=causal)
+            return config, _mask_without_rules(config, causal)
         return config, replace(mask, causal=causal)
     if isinstance(scene, HeadConfig):
         widths = {name: settings[name] for name in ("head_dim", "value_dim") if name in settings}

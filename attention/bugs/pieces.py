@@ -131,18 +131,24 @@ def attend(
         pieces.split(pieces.project(x, getattr(parameters, f"w_{name}"), getattr(parameters, f"b_{name}")), num_heads)
         for name, x in (("q", tokens), ("k", memory), ("v", memory))
     )
+    steps = within_heads(q, k, v, allowed, pieces)
+    merged = pieces.merge(steps["context"])
+    output = pieces.project_out(merged, parameters.w_o, parameters.b_o)
+    return AttentionTrace(**steps, merged=merged, output=output)
+
+
+def within_heads(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, pieces: Pieces) -> dict[str, Tensor]:
+    """From q (B, H, T, D), k (B, H, S, D) and v (B, H, S, V): all steps from q to the context, by name."""
     v = pieces.values(q, k, v)
     scores = pieces.score(q, k)
-    scaled = pieces.scale(scores, q.shape[-1], num_heads)
+    scaled = pieces.scale(scores, q.shape[-1], q.shape[1])
     masked = pieces.mask(scaled, allowed)
     weights = pieces.normalise(masked, scaled, allowed)
     dropped = pieces.after(weights, allowed)
-    context = dropped @ v
-    merged = pieces.merge(context)
-    output = pieces.project_out(merged, parameters.w_o, parameters.b_o)
-    return AttentionTrace(
-        q, k, v, scores, scaled, masked, pieces.show(weights, allowed), dropped, context, merged, output
-    )
+    return {
+        "q": q, "k": k, "v": v, "scores": scores, "scaled": scaled, "masked": masked,
+        "weights": pieces.show(weights, allowed), "dropped": dropped, "context": dropped @ v,
+    }  # fmt: skip
 
 
 def run_block(
