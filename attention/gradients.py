@@ -93,9 +93,11 @@ def of_ours(
     trace = attention(tokens, parameters, num_heads, allowed)
     asked = [trace.q, trace.k, trace.v, *(getattr(parameters, f.name) for f in fields(parameters)), tokens]
     loss = (trace.output * _upstream(trace.output, seed)).sum()
-    # a step that a mistake leaves out of the sum has no gradient, which is one of 0
-    found = torch.autograd.grad(loss, asked, allow_unused=True)
-    return Gradients(tuple(torch.zeros_like(x) if grad is None else grad for x, grad in zip(asked, found, strict=True)))
+    # a step that a mistake leaves out of the sum, or detaches, has no gradient, which is one of 0
+    reached = [x for x in asked if x.requires_grad]
+    found = iter(torch.autograd.grad(loss, reached, allow_unused=True))
+    grads = (next(found) if x.requires_grad else None for x in asked)
+    return Gradients(tuple(torch.zeros_like(x) if grad is None else grad for x, grad in zip(asked, grads, strict=True)))
 
 
 @torch.enable_grad()
@@ -109,7 +111,8 @@ def of_pytorch(
     within = _of_kernel(tokens, parameters, num_heads, allowed, seed)
     module = reference.as_module(parameters, num_heads).requires_grad_()
     x = tokens.transpose(0, 1)  # (T, B, E) is its native order
-    output = module(x, x, x, attn_mask=~allowed, need_weights=False)[0].transpose(0, 1)
+    blocked = ~allowed.expand(len(tokens), num_heads, *allowed.shape[-2:]).flatten(0, 1)  # (B·H, T, T)
+    output = module(x, x, x, attn_mask=blocked, need_weights=False)[0].transpose(0, 1)
     loss = (output * _upstream(output, seed)).sum()
     packed, bias, w_o, b_o, dx = torch.autograd.grad(
         loss,
