@@ -129,7 +129,7 @@ def random_config(draw: random.Random, most_tokens: int) -> AttentionConfig:
     return AttentionConfig(
         embed_dim=heads * head_dim,
         num_heads=heads,
-        num_tokens=round(2 ** draw.uniform(0, 5.6)) % most_tokens + 1,
+        num_tokens=(round(2 ** draw.uniform(0, 5.6)) - 1) % most_tokens + 1,
         seed=draw.randrange(2**32),
         causal=draw.random() < 0.5,
         dtype=draw.choice(list(DTYPES)),
