@@ -370,3 +370,39 @@ def test_gradients_of_a_wrong_kernel_are_not_ours(monkeypatch: pytest.MonkeyPatc
     found = verify_gradients(SMALL).maths.first_difference
     assert found is not None
     assert found.step == "dq"
+
+
+# how large is large
+
+
+def test_a_small_gradient_is_judged_by_its_own_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    # queries and keys a ten-thousandth of what they were: so are their gradients, and none of them is nothing
+    def faint(config: AttentionConfig) -> tuple[Tensor, AttentionParameters]:
+        tokens, parameters = draw(config)
+        small = {name: getattr(parameters, name) * 1e-4 for name in ("w_q", "b_q", "w_k", "b_k")}
+        return tokens, replace(parameters, **small)
+
+    monkeypatch.setattr("attention.gradients.draw", faint)
+    assert verify_gradients(SMALL).equal
+    assert names_of_wrong(SMALL, by_pieces(score=lambda q, k: q @ too_much(k).mT))[:2] == ["dk", "dw_k"]
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_a_sum_has_the_rounding_of_what_it_sums(seed: int) -> None:
+    config = AttentionConfig(embed_dim=12, num_heads=3, num_tokens=2, seed=seed, causal=False)
+    exact = of_pytorch(*given_by(replace(config, dtype="float64")), seed)
+    size = {step: exact[step].abs().max().item() for step in STEPS}
+    for step in ("dw_q", "db_q"):
+        assert size[step] < size["dq"]  # what it sums goes against itself
+        check = next(check for check in verify_gradients(config).maths.checks if check.step == step)
+        assert check.tolerance.atol == pytest.approx(MATHS.atol * size["dq"])
+
+
+def test_a_tolerance_over_every_gradient_cannot_tell() -> None:
+    # N27
+    found = verify_gradients(SMALL, Tolerance(rtol=0.0, atol=1e3)).arithmetic
+    outcomes = {check.step: check.outcome for check in found.checks}
+    assert outcomes.pop("db_k") is Outcome.EQUAL  # it has to be 0
+    assert set(outcomes.values()) <= {Outcome.CANNOT_TELL, Outcome.EQUAL}
+    assert found.first_difference is not None
+    assert found.first_difference.outcome is Outcome.CANNOT_TELL

@@ -17,7 +17,7 @@ from attention import masks
 from attention.scaled_dot_product import scaled_dot_product
 from tests.attention.conftest import SHAPED
 
-MODULES = [f"attention.{module.name}" for module in pkgutil.iter_modules(attention.__path__)]
+MODULES = [module.name for module in pkgutil.walk_packages(attention.__path__, "attention.")]
 
 
 def fresh(script: str) -> str:

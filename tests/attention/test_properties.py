@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
-from attention.bugs.catalogue import BUGS, Bug
+from attention.bugs.catalogue import BUGS, BY_KEY, Bug
 from attention.bugs.pieces import RIGHT, Pieces
 from attention.config import DTYPES, AttentionConfig
-from attention.properties import broken, properties
+from attention.properties import _largest, broken, properties
 from attention.scaled_dot_product import softmax
 from tests.attention.test_verify import configs
 
@@ -171,3 +171,30 @@ def test_which_mistakes_break_which(bug: Bug) -> None:
     for one in found:
         assert one.off is not None
         assert one.holds == (one.off == 0 if one.name in (FORBIDDEN, FUTURE) else one.off < 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_tokens_are_put_in_another_order_too(seed: int) -> None:
+    # S01: of two orders of two tokens one is that which they have
+    config = AttentionConfig(embed_dim=6, num_heads=2, num_tokens=2, seed=seed)
+    assert PERMUTED in {one.name for one in broken(properties(config, BY_KEY["view-merge"].pieces.attention))}
+
+
+@pytest.mark.parametrize("seed", [0, 3, 6, 7, 12])
+def test_the_hull_is_seen_from_aslant(seed: int) -> None:
+    # in each dimension alone these contexts lie between the values; the triangles of the values they leave
+    config = AttentionConfig(embed_dim=2, num_heads=1, num_tokens=4, seed=seed, causal=False)
+    (found,) = broken(properties(config, Pieces(after=far_from_the_mean)))
+    assert found.name == HULL
+    assert found.off is not None
+    assert found.off > 0.01
+
+
+def far_from_the_mean(weights: Tensor, allowed: Tensor) -> Tensor:
+    return 2 * weights - weights.mean(dim=-1, keepdim=True)
+
+
+def test_the_largest_is_that_of_both_signs() -> None:
+    assert _largest(torch.tensor([[-3.0, 1.0]])) == 3
+    assert _largest(torch.tensor([-3.0, math.nan])) == math.inf
+    assert _largest(torch.zeros(2, 0)) == 0
