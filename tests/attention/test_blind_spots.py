@@ -323,10 +323,15 @@ def test_what_was_found_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -
     assert head_counts(80)[3] == 5
 
 
-def test_nothing_is_recorded_for_gradients() -> None:
-    assert torch.is_grad_enabled()
-    module._unseen.cache_clear()
-    state = torch.get_rng_state()
-    module._unseen(twin(SCENES["one token"]))
+def test_nothing_is_recorded_and_the_mode_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes, state = [], torch.get_rng_state()
+
+    def spy(*_: Any) -> bool:
+        modes.append(torch.is_grad_enabled())
+        return True
+
+    monkeypatch.setattr(module, "_is_equal", spy)
+    module._unseen.__wrapped__(twin(SCENES["one token"]))
+    assert set(modes) == {False}
     assert torch.is_grad_enabled()
     assert torch.equal(torch.get_rng_state(), state)

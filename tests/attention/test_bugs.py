@@ -178,7 +178,7 @@ def test_a_mistake_of_attention_is_caught_in_the_default_scene(bug: Bug) -> None
     runs, pytorch = default_attention()
     ours, ours_exact = (run(pieces=bug.pieces.attention) for run in runs)
     sides = Sides(ours, pytorch[0], ours_exact, pytorch[1])
-    verdict = verify_with(ATTENTION, bug.pieces, sides=sides)
+    verdict = sides.judge(ARITHMETIC[ATTENTION.dtype], probe_with(ATTENTION, bug.pieces))
     seen = None if bug.right else bug.first_step()
     assert first_step(verdict.probe) == seen
     if bug.key in ONLY_ON_THE_PROBE:
@@ -254,16 +254,16 @@ def test_the_sides_of_a_block_are_built_as_it_is(norm_first: bool, activation: s
     assert {step.dtype for step in (found.pytorch.output, found.ours.output)} == {torch.float32}  # type: ignore[attr-defined]
 
 
-def test_the_tolerance_is_the_reader_s_and_sides_may_be_handed_over() -> None:
+def test_the_tolerance_of_the_reader_is_for_the_arithmetic_only() -> None:
     tight = Tolerance(0, 0)
     verdict = verify_with(SMALL, RIGHT_BLOCK, tight)
     assert {check.tolerance for check in verdict.arithmetic.checks} == {tight}
     assert not verdict.arithmetic.equal
     assert verdict.maths.equal
-    sides = sides_with(SMALL, BY_KEY["no-scale"].pieces)
-    handed = verify_with(SMALL, RIGHT_BLOCK, sides=sides)  # what is judged are these, the probe is the pieces'
-    assert first_step(handed.maths) == "scaled"
-    assert handed.probe.equal
+    wrong_piece = verify_with(SMALL, BY_KEY["no-scale"].pieces)
+    assert [first_step(line) for line in (wrong_piece.maths, wrong_piece.arithmetic, wrong_piece.probe)] == [
+        "scaled"
+    ] * 3
 
 
 def test_a_step_is_shown_as_a_matrix() -> None:
