@@ -24,7 +24,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard import link, page_controls
+from dashboard import link, mistakes, page_controls
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -35,6 +35,7 @@ EMBED_DIMS: Final = (
     160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 768, 896, 960, 1024,
 )  # fmt: skip
 SEEDS_ON_SLIDER: Final = 99
+CALLED: Final = {"embed_dim": "embed dim", "num_heads": "heads", "num_tokens": "tokens"}  # where words name them
 DEFAULT: Final = AttentionConfig()
 DEFAULT_PIN: Final = Cell(head=0, query=9, key=4)
 # a segmented control writes its labels to the URL, so these are both
@@ -283,5 +284,6 @@ _PARAMETERS: Final[dict[str, Parameter]] = {
     "atol": Parameter(link.is_fraction, float, kept=True),
     "pin": Parameter(lambda text: text == "none" or link.cell(text) is not None),
     "head": Parameter(link.whole_number(0, 9999)),
+    **mistakes.CLICKED,
     **page_controls.PARAMETERS,
 }

@@ -16,6 +16,7 @@ from attention.masks import Corner
 from attention.single_head import STEPS
 from attention.verify_block import MAX_DEPTH, BlockConfig
 from attention.verify_head import HeadConfig
+from dashboard import mistakes
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.link import BOOL, Parameter, one_of, whole_number
 
@@ -94,7 +95,13 @@ def shown_block(config: BlockConfig) -> int:
 
 def draw(page: str) -> None:
     """Draw the controls of a page, if it has any."""
-    drawers = {"one_head": _head, "masks": _mask, "four_ways": _ways, "block": _block}
+    drawers = {
+        "one_head": _head,
+        "masks": _mask,
+        "four_ways": _ways,
+        "block": _block,
+        "break_it": lambda: mistakes.draw(_kind_of_block),
+    }
     if page in drawers:
         st.subheader("On this page", anchor=False)
         drawers[page]()
@@ -147,6 +154,10 @@ def _ways() -> None:
 
 def _block() -> None:
     st.slider("Depth", 1, MAX_DEPTH, 2, key="depth", bind=_URL, on_change=rerun(PICTURE, VERDICT))
+    _kind_of_block()
+
+
+def _kind_of_block() -> None:
     st.segmented_control(
         "Norm", NORMS, default="post", required=True, key="norm", bind=_URL,
         help="After each sum, as in the paper: LN(x + f(x)); or before: x + f(LN(x)).",
@@ -181,6 +192,7 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     "depth": Parameter(whole_number(1, MAX_DEPTH), int, kept=True),
     "norm": Parameter(one_of(*NORMS), kept=True),
     "activation": Parameter(one_of(*ACTIVATIONS), kept=True),
+    **mistakes.PARAMETERS,
     # of the widgets that stand on the pages themselves
     "block_step": Parameter(one_of(*PRE_NORM), kept=True),
     "of_block": Parameter(whole_number(0, MAX_DEPTH), int, kept=True),

@@ -157,7 +157,7 @@ def _default(scene: Scene) -> Scene:
 
 def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
     """Settings that may show more, one change after the other."""
-    config = _config(scene)
+    config = config_of(scene)
     if isinstance(scene, tuple):
         yield {"rules": []}
     yield {"num_tokens": 16}
@@ -171,7 +171,8 @@ def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
         yield {"activation": "gelu"}
 
 
-def _config(scene: Scene) -> AttentionConfig:
+def config_of(scene: Scene) -> AttentionConfig:
+    """What every scene has: sizes, seed, dtype."""
     if isinstance(scene, tuple):
         return scene[0]
     return scene if isinstance(scene, AttentionConfig) else scene.scene
@@ -180,7 +181,7 @@ def _config(scene: Scene) -> AttentionConfig:
 def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
     """The scene under other settings of the controls."""
     names = AttentionConfig.__dataclass_fields__
-    config = replace(_config(scene), **{name: value for name, value in settings.items() if name in names})
+    config = replace(config_of(scene), **{name: value for name, value in settings.items() if name in names})
     if isinstance(scene, tuple):
         _, mask = scene
         causal = settings.get("causal", mask.causal)

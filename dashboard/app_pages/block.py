@@ -149,7 +149,7 @@ def verdict() -> None:
     # not by the probe, which both share
     worse = next((one for one in found if not (one.maths.equal and one.arithmetic.equal)), found[0])
     scripts = cached.facts("claims", config, lambda: claims.of_block(config))
-    lesson.judged(line, (KEY, config), worse, config.scene.dtype, scripts, only=f"{index}: ")
+    lesson.judged(line, (KEY, config), worse, config, scripts, only=f"{index}: ")
     fused = cached.verdict("fused", config, tolerance, lambda: check_fused(config, tolerance))
     st.caption(block_panel.said_of_paths(config, fused))
 

@@ -165,7 +165,7 @@ def verdict() -> None:
         return verify(config, asked.tolerance, ours, inputs, mask)
 
     scripts = cached.facts("claims", scene, lambda: claims.of_mask(config))
-    lesson.judged(line, scene, cached.verdict(KEY, scene, asked.tolerance, judge), config.dtype, scripts)
+    lesson.judged(line, scene, cached.verdict(KEY, scene, asked.tolerance, judge), scene, scripts)
 
 
 picture()

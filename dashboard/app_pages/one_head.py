@@ -132,7 +132,7 @@ def verdict() -> None:
 
     scripts = cached.facts("claims", config, lambda: claims.of_one_head(config))
     found = cached.verdict(KEY, config, asked.tolerance, judge)
-    lesson.judged(line, config, found, config.scene.dtype, scripts)
+    lesson.judged(line, config, found, config, scripts)
 
 
 picture()

@@ -42,6 +42,9 @@ PARAMETERS: Final[tuple[tuple[str, str, Given, dict[str, Any]], ...]] = (
     ("block", "block_step", {}, {"norm_1": "norm_1", "attention.masked": "attention.masked", "sum_2": "sum_2"}),
     ("block", "of_block", {"depth": "3"}, {"0": 0, "2": 2}),
     ("block", "of_head", {}, {"2": 2}),
+    ("break_it", "quiz", {}, {"off": "off", "attention": "attention", "block": "block"}),
+    ("break_it", "mistake", {}, {name: name for name in ("Scaled twice", "−1e4 for −∞", "Heads split by view")}),
+    ("break_it", "second", {}, {name: name for name in ("none", "No scale", "ReLU for GELU")}),
 )
 HUGE: Final = ("9" * 30, "-5", "2.5", "1e3", "0x10", "１", "5 5", "5,5", "null", "undefined", "[]", "{}", "%00")
 
@@ -116,7 +119,7 @@ def test_all_parameters_of_a_page_at_once(text: str) -> None:
         reader = Reader(page, **{**link(SMALL), **given, **({"rules": text} if page == "masks" else {})})
         assert reader.faults == reader.warnings == []
         assert len(reader.notices) == (1 if given else 0)
-        assert reader.verdict.startswith(":green-badge[")
+        assert reader.verdict.startswith(":red-badge[" if page == "break_it" else ":green-badge[")
 
 
 @pytest.mark.parametrize("text", [*map(str, range(34)), "65", "257", "999", "1000", "1024", "0.25", "0.95", "1.0"])
