@@ -42,6 +42,10 @@ PARAMETERS: Final[tuple[tuple[str, str, Given, dict[str, Any]], ...]] = (
     ("block", "block_step", {}, {"norm_1": "norm_1", "attention.masked": "attention.masked", "sum_2": "sum_2"}),
     ("block", "of_block", {"depth": "3"}, {"0": 0, "2": 2}),
     ("block", "of_head", {}, {"2": 2}),
+    ("precision", "close_rtol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
+    ("precision", "close_atol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
+    ("precision", "pass_step", {}, {"q": "q", "weights": "weights"}),
+    ("precision", "pass_seeds", {}, {"10": 10, "500": 500, "20": 20}),
 )
 HUGE: Final = ("9" * 30, "-5", "2.5", "1e3", "0x10", "１", "5 5", "5,5", "null", "undefined", "[]", "{}", "%00")
 
@@ -210,6 +214,9 @@ SETTINGS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("block", "activation", "relu"),
     ("block", "of_block", 3),
     ("block", "block_step", "fed"),
+    ("precision", "close_atol", "1e-3"),
+    ("precision", "pass_step", "weights"),
+    ("precision", "pass_seeds", 20),
 )
 
 
@@ -237,7 +244,7 @@ def test_shared_settings_are_the_same_on_every_page() -> None:  # U01
         reader.open(page)
         assert reader.faults == reader.warnings == reader.notices == []
         for key, value in changes.items():
-            absent = (page, key) in (("one_head", "num_heads"), ("four_ways", "causal"))
+            absent = (page, key) in (("one_head", "num_heads"), ("four_ways", "causal"), ("precision", "dtype"))
             assert (key not in reader.widgets) == absent
             if not absent:
                 assert reader.widgets[key].value == value

@@ -229,6 +229,7 @@ CODE: Final = {
         *("def attend_by_einsum", "def dropout", "def attend"),
     ),
     "block": ("def run_block", "def layer_norm", "def gelu", "def relu", "def attend", "def draw_block"),
+    "precision": ("def budget", "def closeness", "def smallest_atol", "def pass_rates", "def attend", "def softmax"),
 }
 
 
