@@ -32,7 +32,8 @@ _weights: Final = attrgetter("weights")
 class Budget:
     """One step in one dtype: how far ours and PyTorch's own are off the float64 answer, and how far ours may be.
 
-    All three are distances of the worst cell; `inf` where a number stands against NaN or an infinity.
+    These are distances of the worst cell; `inf` where a number stands against NaN or an infinity. `apart` is how far
+    ours and PyTorch's are from each other.
     """
 
     dtype: str
@@ -40,6 +41,7 @@ class Budget:
     ours: float
     pytorch: float
     limit: float
+    apart: float
 
     @property
     def kept(self) -> bool:
@@ -62,8 +64,8 @@ class Measured:
 class Tiles:
     """One head in every dtype, in the order of `DTYPES`.
 
-    Its weights, each in its own dtype; how far each weight is off the float64 answer, with its sign, in float64; and
-    the largest of these distances in each dtype.
+    Its weights, each in its own dtype; how far each weight is off the float64 answer, with its sign, as a multiple of
+    the dtype's eps, so that all dtypes fit one scale; and the largest of these distances as it is.
     """
 
     weights: tuple[Float[Tensor, "T T"], ...]
@@ -128,7 +130,8 @@ def budget(step: str, ours: Tensor, pytorch: Tensor, answer: Float[Tensor, "..."
     size = finite.abs().max().item() if finite.numel() else 0.0
     usual = AFTER_SOFTMAX if step.rpartition(".")[2] in _SOFTMAX_ON else ROUNDINGS
     roundings = FLOAT64 if dtype == "float64" else usual
-    return Budget(dtype, step, off, pytorch_off, 2 * pytorch_off + roundings * torch.finfo(ours.dtype).eps * size)
+    limit = 2 * pytorch_off + roundings * torch.finfo(ours.dtype).eps * size
+    return Budget(dtype, step, off, pytorch_off, limit, apart=_distance(ours, pytorch))
 
 
 def errors(config: AttentionConfig) -> tuple[Budget, ...]:
@@ -141,7 +144,7 @@ def measure(config: AttentionConfig, head: int = 0) -> tuple[Measured, Tiles]:
     """A scene in every dtype, and one head of it; one dtype after the other, since all at once would be large."""
     inputs = _draw(config)
     budgets: list[Budget] = []
-    maths, weights, off = [], [], []
+    maths, weights, off, furthest = [], [], [], []
     for name, dtype in DTYPES.items():
         sides = sides_of(replace(config, dtype=name), inputs=_cast(inputs, dtype))
         three = sides.ours, sides.pytorch, sides.pytorch_exact
@@ -149,9 +152,10 @@ def measure(config: AttentionConfig, head: int = 0) -> tuple[Measured, Tiles]:
         maths.append(report(sides.ours_exact, sides.pytorch_exact, MATHS))
         shown, answer = (_weights(trace)[0, head] for trace in (sides.ours, sides.pytorch_exact))
         weights.append(shown.clone())  # a view would keep every head alive
-        off.append(shown.double() - answer)
-    furthest = tuple(x.abs().max().item() for x in off)
-    return Measured(tuple(budgets), tuple(maths)), Tiles(tuple(weights), tuple(off), furthest)
+        distance = shown.double() - answer
+        off.append(distance / torch.finfo(dtype).eps)
+        furthest.append(distance.abs().max().item())
+    return Measured(tuple(budgets), tuple(maths)), Tiles(tuple(weights), tuple(off), tuple(furthest))
 
 
 @torch.no_grad()
@@ -262,7 +266,7 @@ def _as_check(name: str, budgeted: Budget, shape: tuple[int, ...]) -> Check:
     used = budgeted.ours / limit if limit else 0.0 if kept else math.inf
     outcome = Outcome.EQUAL if kept else Outcome.DIFFERS
     allowed = Tolerance(rtol=0, atol=limit if math.isfinite(limit) else 0)
-    return Check(name, outcome, said, shape, allowed, max_abs=budgeted.ours, margin=used)
+    return Check(name, outcome, said, shape, allowed, max_abs=budgeted.apart, margin=used)
 
 
 def _draw(config: AttentionConfig) -> Inputs:

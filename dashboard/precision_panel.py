@@ -16,6 +16,11 @@ _LEGEND: Final = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xa
 _LEAST: Final = 1e-17  # where an axis begins if there is nothing but 0
 
 
+def off_titles(furthest: Sequence[float]) -> list[str]:
+    """A title for each dtype's tile: the largest distance in it, as it is and not in eps; short enough for a phone."""
+    return [f"{dtype}: {_number(most)}" for dtype, most in zip(DTYPES, furthest, strict=True)]
+
+
 def errors_chart(budgets: Sequence[Budget]) -> dict[str, Any]:
     """A Plotly figure: how far each step is off the float64 answer, ours solid and PyTorch's dashed.
 
@@ -109,8 +114,8 @@ def rates_chart(needed: Mapping[str, Sequence[float]], atol: float) -> dict[str,
     """A Plotly figure: the share of seeds that pass over atol, one step up at what each seed needs."""
     positive = [x for atols in needed.values() for x in atols if 0 < x < math.inf]
     positive += [atol] if atol else []
-    left = 10 ** math.floor(math.log10(min(positive, default=_LEAST)) - 0.3)
-    right = 10 ** math.ceil(math.log10(max(positive, default=1.0)) + 0.3)
+    left = 10.0 ** math.floor(math.log10(min(positive, default=_LEAST)) - 0.3)
+    right = 10.0 ** math.ceil(math.log10(max(positive, default=1.0)) + 0.3)
     lines: list[dict[str, Any]] = []
     for dtype, atols in needed.items():
         steps = [left, *sorted(x for x in atols if left < x < math.inf), right]

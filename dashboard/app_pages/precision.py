@@ -56,7 +56,7 @@ LESSON: Final = Lesson(
     has_more=True,
 )
 WEIGHTS: Final = heatmap.Words(tiles="precisions")
-OFF: Final = heatmap.Words(tiles="precisions", number="off the float64 answer")
+OFF: Final = heatmap.Words(tiles="precisions", number="off, in eps")
 
 
 def asked_scene() -> AttentionConfig:
@@ -72,7 +72,7 @@ def weights(scene: AttentionConfig, tiles: Tiles, head: int) -> heatmap.Picture:
 
 def off(scene: AttentionConfig, tiles: Tiles, head: int) -> heatmap.Picture:
     """How far each of them is off the float64 answer."""
-    titles = [f"{dtype}: up to {most:.1e}" for dtype, most in zip(DTYPES, tiles.furthest, strict=True)]
+    titles = precision_panel.off_titles(tiles.furthest)
     allowed = multi_head.allowed_by(scene)
     return step_picture.of_step("off", tiles.off, titles, scene, allowed, OFF, f"head {head}")
 
@@ -105,11 +105,12 @@ def picture() -> None:
     )
     heatmap.show(
         cached.picture(f"off, head {head}", scene, lambda: off(scene, found()[1], head)),
-        Look(scale="per-head"),
-        f"How far each weight of head {head} is off the float64 answer, in each precision.",
+        Look(),
+        f"How far each weight of head {head} is off the float64 answer, as a multiple of each precision's eps.",
         key=f"{KEY}_off",
         says=Says(
-            "Off the float64 answer. Each tile has a scale of its own, up to the number in its title.", tallest=280
+            "Off the float64 answer: over the tile the most, in the cells multiples of the precision's eps.",
+            tallest=280,
         ),
     )
     budgets = cached.facts("measured", scene, lambda: found()[0]).budgets
