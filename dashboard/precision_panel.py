@@ -79,8 +79,8 @@ def said_of_budgets(budgets: Sequence[Budget]) -> str:
     over = [f"{one.dtype} `{one.step}`" for one in budgets if not one.kept]
     limit = "Ours may be off by twice PyTorch's own distance and a few roundings of the dtype at the step's size."
     if over:
-        return f":red-badge[:material/cancel: over] Over the budget: {', '.join(over)}. {limit}"
-    return f":green-badge[:material/check_circle: kept] Every step keeps its budget in every precision. {limit}"
+        return f":red-badge[:material/balance: over] Over the budget: {', '.join(over)}. {limit}"
+    return f":green-badge[:material/balance: kept] Every step keeps its budget in every precision. {limit}"
 
 
 def closeness_table(found: Sequence[Closeness], tolerance: Tolerance) -> Table:

@@ -188,6 +188,7 @@ def test_nothing_half_done_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_scene_says_that_it_takes_fewer_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "SECONDS", 10)
     monkeypatch.setattr(precision, "time_of_seed", lambda config: 3.0)
     reader = opened()
     assert any(
