@@ -1,4 +1,4 @@
-"""A long computation under a bar, which a change of any control stops."""
+"""A long computation under a bar, which a change of a control outside of fragments stops."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -15,7 +15,8 @@ def through(
     """All that a computation yields, one after each step, with a bar and about how long it will take yet.
 
     Streamlit ends a run that has been overtaken at the next call that draws: here at the next step. Then nothing
-    comes back, so nothing half-done can be kept.
+    comes back, so nothing half-done can be kept. It does so for controls outside of fragments only; one within a
+    fragment (seed, heads, those on the page) waits until the computation is done.
 
     Args:
         steps: the computation.
