@@ -69,7 +69,7 @@ def asked() -> Asked:
         num_tokens=state["num_tokens"],
         seed=state["seed"],
         causal=state.get("causal", DEFAULT.causal),
-        dtype=state["dtype"],
+        dtype=_dtype(),
     )
     look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
     usual = ARITHMETIC[config.dtype]
@@ -88,7 +88,7 @@ def draw(page: str) -> None:
 
 def draw_tolerance() -> None:
     """Draw rtol and atol. They begin as `torch.testing.assert_close` has them for the dtype."""
-    usual = ARITHMETIC[st.session_state["dtype"]]
+    usual = ARITHMETIC[_dtype()]
     keep_in_url("rtol", "atol")
     left, right = st.columns(2)
     for place, name, value in ((left, "rtol", usual.rtol), (right, "atol", usual.atol)):
@@ -146,10 +146,11 @@ def _scene(page: str) -> None:
         st.caption("Causal: always, on this page")
     else:
         _causal()
-    st.selectbox(
-        "Precision", list(DTYPES), index=list(DTYPES).index(DEFAULT.dtype), key="dtype", bind=_URL,
-        on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
-    )  # fmt: skip
+    if page == "precision":
+        st.session_state["dtype"] = _dtype()  # said again, or it would be forgotten where no widget has it
+        st.caption("Precision: all four, on this page")
+    else:
+        _precision()
 
 
 def _causal() -> None:
@@ -157,6 +158,18 @@ def _causal() -> None:
         "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before.",
         on_change=rerun(PICTURE, VERDICT),
     )  # fmt: skip
+
+
+def _precision() -> None:
+    st.selectbox(
+        "Precision", list(DTYPES), index=list(DTYPES).index(DEFAULT.dtype), key="dtype", bind=_URL,
+        on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
+    )  # fmt: skip
+
+
+def _dtype() -> str:
+    """The dtype that is set; there may be no box for it yet, where the page shows all of them."""
+    return str(st.session_state.get("dtype", DEFAULT.dtype))
 
 
 def _picture() -> None:
@@ -226,7 +239,7 @@ def _take_slider_seed() -> None:
 
 
 def _reset_tolerance() -> None:
-    usual = ARITHMETIC[st.session_state["dtype"]]
+    usual = ARITHMETIC[_dtype()]
     st.session_state["rtol"], st.session_state["atol"] = usual.rtol, usual.atol
 
 
@@ -277,7 +290,7 @@ _PARAMETERS: Final[dict[str, Parameter]] = {
     "num_tokens": Parameter(link.whole_number(1, MAX_TOKENS)),
     "seed": Parameter(link.whole_number(0, MAX_SEED)),
     "causal": Parameter(*link.BOOL, kept=True),
-    "dtype": Parameter(link.one_of(*DTYPES)),
+    "dtype": Parameter(link.one_of(*DTYPES), kept=True),
     "curve": Parameter(link.one_of(*CURVES)),
     "scale": Parameter(link.one_of(*SCALES)),
     "rtol": Parameter(link.is_fraction, float, kept=True),

@@ -15,6 +15,7 @@ PAGES: Final = (
     ("four_ways", "Four ways, one answer", "fork_right"),
     ("block", "Transformer block", "layers"),
     ("break_it", "Break it", "bug_report"),
+    ("precision", "Precision", "straighten"),
 )
 
 st.set_page_config(page_title="Attention Lab", page_icon=assets.url("icon.svg"), layout="wide")

@@ -8,11 +8,13 @@ from typing import Final
 import streamlit as st
 
 from attention.block import PRE_NORM
+from attention.compare import Tolerance
 from attention.config import MAX_TOKENS, AttentionConfig
 from attention.feed_forward import ACTIVATIONS
 from attention.mask_config import MaskConfig
 from attention.mask_lessons import NUMBERS
 from attention.masks import Corner
+from attention.multi_head import STEPS as ATTENTION_STEPS
 from attention.single_head import STEPS
 from attention.verify_block import MAX_DEPTH, BlockConfig
 from attention.verify_head import HeadConfig
@@ -24,6 +26,9 @@ WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 38
 RULES: Final = ("window", "prefix", "padding", "documents", "strided", "T ≠ S")
 LOUDNESS: Final = (1, 3, 10, 30, 100, 300, 1000)
 NORMS: Final = ("post", "pre")
+POWERS: Final = ("0", *(f"1e-{n}" for n in range(12, 0, -1)))
+FEWEST_SEEDS: Final = 10
+MOST_SEEDS: Final = 500
 
 _URL: Final = "query-params"
 _MASK: Final = "_mask"
@@ -93,6 +98,23 @@ def shown_block(config: BlockConfig) -> int:
     return min(int(st.session_state.get("of_block", 0)), config.depth - 1)
 
 
+def closeness() -> Tolerance:
+    """Draw rtol and atol of `torch.allclose` in powers of ten, on the page; they begin at its own defaults."""
+    _keep("close_rtol", "close_atol")
+    left, right = st.columns(2, gap="large")
+    rtol = left.select_slider("rtol of allclose", POWERS, value="1e-5", key="close_rtol", bind=_URL)
+    atol = right.select_slider("atol of allclose", POWERS, value="1e-8", key="close_atol", bind=_URL)
+    return Tolerance(rtol=float(rtol), atol=float(atol))
+
+
+def pass_rates() -> tuple[str, int]:
+    """Draw what the curve is of, on the page: a step, and how many seeds."""
+    _keep("pass_step", "pass_seeds")
+    left, right = st.columns(2, gap="large")
+    step = left.select_slider("Step", ATTENTION_STEPS, value="output", key="pass_step", bind=_URL)
+    return step, int(right.slider("Seeds", FEWEST_SEEDS, MOST_SEEDS, 40, 10, key="pass_seeds", bind=_URL))
+
+
 def draw(page: str) -> None:
     """Draw the controls of a page, if it has any."""
     drawers = {
@@ -105,6 +127,13 @@ def draw(page: str) -> None:
     if page in drawers:
         st.subheader("On this page", anchor=False)
         drawers[page]()
+
+
+def _keep(*keys: str) -> None:
+    """Say the values of a page's own widgets again: the URL forgot them with the last page."""
+    for key in keys:
+        if key in st.session_state:
+            st.session_state[key] = st.session_state[key]
 
 
 def _head() -> None:
@@ -200,4 +229,8 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     "of_head": Parameter(whole_number(0, 9999), int, kept=True),
     "number": Parameter(one_of(*NUMBERS[1:]), kept=True),
     "loudness": Parameter(one_of(*map(str, LOUDNESS)), int, kept=True),
+    "close_rtol": Parameter(one_of(*POWERS), kept=True),
+    "close_atol": Parameter(one_of(*POWERS), kept=True),
+    "pass_step": Parameter(one_of(*ATTENTION_STEPS), kept=True),
+    "pass_seeds": Parameter(whole_number(FEWEST_SEEDS, MOST_SEEDS), int, kept=True),
 }

@@ -23,6 +23,7 @@ SHAPED = (
     "attention.mask_lessons",
     "attention.masks",
     "attention.multi_head",
+    "attention.precision",
     "attention.reference",
     "attention.reference_block",
     "attention.sample",

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import OpenPage, judged
 
 # path, and how many pictures the page has at its first scene
-PAGES: Final = {"": 1, "one_head": 2, "masks": 3, "head_counts": 5, "four_ways": 1, "block": 2}
+PAGES: Final = {"": 1, "one_head": 2, "masks": 3, "head_counts": 5, "four_ways": 1, "block": 2, "precision": 2}
 LESSONS: Final = [path for path in PAGES if path]
 
 # What lies outside of the window to the right, and is not inside something that scrolls by itself.

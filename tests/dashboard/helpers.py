@@ -198,7 +198,7 @@ class Reader:
         self.faults = [element.value for element in (*app.exception, *app.error)]
         drawn = [widget for kind in _KINDS for widget in getattr(app, kind)]
         self.drew = {widget.key for widget in drawn}
-        if "dtype" in self.drew:  # only the whole script draws it
+        if "curve" in self.drew:  # only the whole script draws it
             self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
             self.buttons = {button.label: button for button in app.button}
         self.widgets |= {widget.key: widget for widget in drawn}
@@ -230,7 +230,7 @@ class Reader:
             self.drew.add("num_heads")
             self.widgets.pop("num_heads", None)
         # the fragment of the heads was drawn again, or all of the page, with or without a word
-        if self.drew & {"num_heads", "dtype"}:
+        if self.drew & {"num_heads", "curve"}:
             self.notices = [caption for caption in captions if caption.startswith(":material/info:")]
         return self
 

@@ -45,6 +45,10 @@ PARAMETERS: Final[tuple[tuple[str, str, Given, dict[str, Any]], ...]] = (
     ("break_it", "quiz", {}, {"off": "off", "attention": "attention", "block": "block"}),
     ("break_it", "mistake", {}, {name: name for name in ("Scaled twice", "−1e4 for −∞", "Heads split by view")}),
     ("break_it", "second", {}, {name: name for name in ("none", "No scale", "ReLU for GELU")}),
+    ("precision", "close_rtol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
+    ("precision", "close_atol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
+    ("precision", "pass_step", {}, {"q": "q", "weights": "weights"}),
+    ("precision", "pass_seeds", {}, {"10": 10, "500": 500, "20": 20}),
 )
 HUGE: Final = ("9" * 30, "-5", "2.5", "1e3", "0x10", "１", "5 5", "5,5", "null", "undefined", "[]", "{}", "%00")
 
@@ -213,6 +217,9 @@ SETTINGS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("block", "activation", "relu"),
     ("block", "of_block", 3),
     ("block", "block_step", "fed"),
+    ("precision", "close_atol", "1e-3"),
+    ("precision", "pass_step", "weights"),
+    ("precision", "pass_seeds", 20),
 )
 
 
@@ -240,7 +247,7 @@ def test_shared_settings_are_the_same_on_every_page() -> None:  # U01
         reader.open(page)
         assert reader.faults == reader.warnings == reader.notices == []
         for key, value in changes.items():
-            absent = (page, key) in (("one_head", "num_heads"), ("four_ways", "causal"))
+            absent = (page, key) in (("one_head", "num_heads"), ("four_ways", "causal"), ("precision", "dtype"))
             assert (key not in reader.widgets) == absent
             if not absent:
                 assert reader.widgets[key].value == value

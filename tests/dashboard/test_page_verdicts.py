@@ -191,14 +191,15 @@ def test_the_line_says_nothing_old_of_a_new_scene(page: str, monkeypatch: pytest
     reader = Reader(page, **link(SMALL))
     first = reader.verdict
     for key, value in (("num_tokens", 4), ("seed", 2), ("dtype", "float64"), ("embed_dim", 24)):
-        if (page, key) == ("one_head", "embed_dim"):
+        if (page, key) in (("one_head", "embed_dim"), ("precision", "dtype")):
             continue
         said.clear()
         reader.set(key, value)
         assert reader.faults == []
         assert not said[-1][0], f"{key} makes new numbers"
         assert reader.verdict.startswith(":green-badge[")
-        assert reader.verdict != first
+        if page != "precision":  # its largest difference is bfloat16's: a power of two, often the same
+            assert reader.verdict != first
     said.clear()
     reader.rerun()
     assert [known for known, _ in said] == [True]
@@ -230,6 +231,7 @@ CODE: Final = {
         *("def attend_by_einsum", "def dropout", "def attend"),
     ),
     "block": ("def run_block", "def layer_norm", "def gelu", "def relu", "def attend", "def draw_block"),
+    "precision": ("def budget", "def closeness", "def smallest_atol", "def pass_rates", "def attend", "def softmax"),
 }
 
 
