@@ -9,6 +9,7 @@ import streamlit as st
 
 from attention.block import PRE_NORM
 from attention.config import MAX_TOKENS, AttentionConfig
+from attention.differing_calls import PAIR_NAMES, PAIRS
 from attention.feed_forward import ACTIVATIONS
 from attention.mask_config import MaskConfig
 from attention.mask_lessons import NUMBERS
@@ -90,6 +91,21 @@ def which_block(config: BlockConfig) -> int:
 def shown_block(config: BlockConfig) -> int:
     """The block that `which_block` says."""
     return min(int(st.session_state.get("of_block", 0)), config.depth - 1)
+
+
+def which_difference() -> tuple[str, str]:
+    """Draw the fields for the switch and for the pair of calls that show it, on the page; returns both."""
+    state, topics = st.session_state, tuple(PAIRS)
+    state["difference"] = state.get("difference", topics[0])  # said again, since the URL forgot it with the last page
+    left, right = st.columns([1, 3])
+    topic = left.selectbox("Switch", topics, key="difference", bind=_URL, on_change=rerun(PICTURE))
+    names = [pair.name for pair in PAIRS[topic]]
+    if len(names) == 1:
+        return topic, names[0]
+    state["pair"] = state["pair"] if state.get("pair") in names else names[0]
+    options = rerun(PICTURE)
+    pair = right.segmented_control("Calls", names, required=True, key="pair", bind=_URL, on_change=options)
+    return topic, str(pair)
 
 
 def draw(page: str) -> None:
@@ -184,6 +200,8 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     # of the widgets that stand on the pages themselves
     "block_step": Parameter(one_of(*PRE_NORM), kept=True),
     "of_block": Parameter(whole_number(0, MAX_DEPTH), int, kept=True),
+    "difference": Parameter(one_of(*PAIRS), kept=True),
+    "pair": Parameter(one_of(*PAIR_NAMES), kept=True),
     "step": Parameter(one_of(*STEPS), kept=True),
     "of_head": Parameter(whole_number(0, 9999), int, kept=True),
     "number": Parameter(one_of(*NUMBERS[1:]), kept=True),

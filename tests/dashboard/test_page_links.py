@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from attention.config import AttentionConfig
+from attention.differing_calls import PAIRS
 from attention.single_head import STEPS
 from dashboard import link as links
 from dashboard import page_controls
@@ -42,6 +43,12 @@ PARAMETERS: Final[tuple[tuple[str, str, Given, dict[str, Any]], ...]] = (
     ("block", "block_step", {}, {"norm_1": "norm_1", "attention.masked": "attention.masked", "sum_2": "sum_2"}),
     ("block", "of_block", {"depth": "3"}, {"0": 0, "2": 2}),
     ("block", "of_head", {}, {"2": 2}),
+    ("pytorch_differs", "difference", {}, {topic: topic for topic in PAIRS}),
+    *(
+        ("pytorch_differs", "pair", {"difference": topic}, {pair.name: pair.name for pair in pairs})
+        for topic, pairs in PAIRS.items()
+        if len(pairs) > 1
+    ),
 )
 HUGE: Final = ("9" * 30, "-5", "2.5", "1e3", "0x10", "１", "5 5", "5,5", "null", "undefined", "[]", "{}", "%00")
 
@@ -210,6 +217,8 @@ SETTINGS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("block", "activation", "relu"),
     ("block", "of_block", 3),
     ("block", "block_step", "fed"),
+    ("pytorch_differs", "difference", "is_causal"),
+    ("pytorch_differs", "pair", "encoder layer"),
 )
 
 
