@@ -6,13 +6,14 @@ and which kernels ran is heard by a dispatch mode, which is the thread's own.
 
 import inspect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attention import sample
 from attention.compare import Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
 from attention.differing_calls import PAIRS, Call, Pair, Scene, scene_of
@@ -28,7 +29,8 @@ class Facts:
     `row_sums` the least and the largest sum of a row (weights only; NaN left out); `future` the largest weight on a
     key after its query (None where the answer is no square of weights). `from_ours` is the largest difference from
     ours where both are numbers, and `equals_ours` the verdict of `compare` with `reason`. An answer without heads is
-    held against our mean over the heads, and never equals ours.
+    held against our mean over the heads, and never equals ours. `empty_row` says what came out for the query that may
+    attend to nothing, where there is one.
     """
 
     shape: tuple[int, ...]
@@ -42,6 +44,7 @@ class Facts:
     from_ours: float
     equals_ours: bool
     reason: str
+    empty_row: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,8 @@ def differ(config: AttentionConfig, topic: str, name: str, head: int, tolerance:
     pair, scene = pair_of(topic, name), scene_of(config)
     with torch.no_grad():
         ours = pair.ours.find(scene)
-    left, left_found = _side(pair.left, pair.titles[0], scene, ours, pair.step, tolerance)
-    right, right_found = _side(pair.right, pair.titles[1], scene, ours, pair.step, tolerance)
+    left, left_found = _side(pair.left, pair.titles[0], scene, ours, pair, tolerance)
+    right, right_found = _side(pair.right, pair.titles[1], scene, ours, pair, tolerance)
     drawn = _drawn(left_found, head), _drawn(right_found, head)
     has_heads = [found is not None and found.ndim == 4 for found in (left_found, right_found)]
     compared = (left_found, right_found) if has_heads[0] == has_heads[1] else drawn  # an average against one head
@@ -140,7 +143,7 @@ class _Kernels(TorchDispatchMode):
 
 
 def _side(
-    call: Call, title: str, scene: Scene, ours: Tensor, step: str, tolerance: Tolerance
+    call: Call, title: str, scene: Scene, ours: Tensor, pair: Pair, tolerance: Tolerance
 ) -> tuple[Side, Tensor | None]:
     source = inspect.getsource(call)
     try:
@@ -148,8 +151,10 @@ def _side(
             found = call(scene).detach()
     except RuntimeError as refusal:
         return Side(title, source, (), refused=str(refusal)), None
-    heard = _heard(call, scene)
-    return Side(title, source, heard, facts=_facts(found, ours, step, tolerance)), found
+    heard, facts = _heard(call, scene), _facts(found, ours, pair.step, tolerance)
+    if pair.ours.has_empty_row:
+        facts = replace(facts, empty_row=_empty_row(found, scene, pair.step))
+    return Side(title, source, heard, facts=facts), found
 
 
 def _heard(call: Call, scene: Scene) -> tuple[str, ...]:
@@ -191,6 +196,22 @@ def _facts(found: Tensor, ours: Tensor, step: str, tolerance: Tolerance) -> Fact
         equals_ours=check.equal and not averaged,
         reason=reason,
     )
+
+
+def _empty_row(found: Tensor, scene: Scene, step: str) -> str:
+    """What the middle query, which may attend to nothing, got."""
+    row = found[..., scene.config.num_tokens // 2, :].double()
+    near = 8 * torch.finfo(found.dtype).eps  # of numbers about 1; rounding is below it
+    if row.isnan().all():
+        return "NaN"
+    if not row.any():
+        return "zeros"
+    if step == "context" and torch.allclose(row, scene.v.double().mean(-2), rtol=near, atol=near):
+        return "the mean of all v"
+    bias = sample.draw_parameters(scene.config).b_o.double()
+    if step == "output" and torch.allclose(row, bias.expand_as(row), rtol=near, atol=near):
+        return "zeros, and so the output's bias"
+    return "other numbers"
 
 
 def _is_square(found: Tensor) -> bool:

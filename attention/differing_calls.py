@@ -211,6 +211,7 @@ class Ours:
 
     what: str
     find: Callable[[Scene], Tensor]
+    has_empty_row: bool = False
 
 
 def _trace(s: Scene, allowed: Tensor | None) -> AttentionTrace:
@@ -231,9 +232,9 @@ def _lower_right(s: Scene) -> Tensor:
 
 WEIGHTS: Final = Ours("ours under the scene's mask", lambda s: _trace(s, allowed_by(s.config)).weights)
 OUTPUT: Final = Ours("ours under the scene's mask", lambda s: _trace(s, allowed_by(s.config)).output)
-GAP_WEIGHTS: Final = Ours("ours, where an empty row is zeros", lambda s: _trace(s, s.gap).weights)
-GAP_CONTEXT: Final = Ours("ours, where an empty row is zeros", lambda s: _trace(s, s.gap).context)
-GAP_OUTPUT: Final = Ours("ours, where an empty row gives the bias", lambda s: _trace(s, s.gap).output)
+GAP_WEIGHTS: Final = Ours("ours, where an empty row is zeros", lambda s: _trace(s, s.gap).weights, True)
+GAP_CONTEXT: Final = Ours("ours, where an empty row is zeros", lambda s: _trace(s, s.gap).context, True)
+GAP_OUTPUT: Final = Ours("ours, where an empty row gives the bias", lambda s: _trace(s, s.gap).output, True)
 CAUSAL_WEIGHTS: Final = Ours("ours under a causal mask", lambda s: _trace(s, s.causal).weights)
 CAUSAL_BLOCK: Final = Ours("our block under a causal mask", lambda s: _block(s, s.causal))
 BLOCK: Final = Ours("our block under the scene's mask", lambda s: _block(s, allowed_by(s.config)))

@@ -36,13 +36,15 @@ def facts(found: Difference) -> Table:
         ("rows of zeros", *(_value(side, lambda f: f"{f.empty_rows} of {f.rows}") for side in sides)),
         ("rows with NaN", *(_value(side, lambda f: f"{f.nan_rows} of {f.rows}") for side in sides)),
     ]
+    if any(side.facts and side.facts.empty_row for side in sides):
+        rows.append(("the query that may attend to nothing", *(_value(side, lambda f: f.empty_row) for side in sides)))
     if found.step == "weights":
         rows.append(("sum of a row, least to largest", *(_value(side, _sums) for side in sides)))
         rows.append(("largest weight on a later key", *(_value(side, _future) for side in sides)))
     rows.append(
         (f"largest difference from {found.ours}", *(_value(side, lambda f: f"{f.from_ours:.2e}") for side in sides))
     )
-    rows.append(("equals it", *(_equals(side) for side in sides)))
+    rows.append(("equals ours", *(_equals(side) for side in sides)))
     rows.append(("ran on", *(", ".join(side.kernels) or "–" for side in sides)))
     return Table(f"Facts of both answers ({found.step}, all heads)", ("", found.left.title, found.right.title), rows)
 
