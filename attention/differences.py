@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attention import sample
 from attention.compare import Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
-from attention.differing_calls import PAIRS, Call, Pair, Scene, scene_of
+from attention.differing_calls import PAIRS, Call, Pair
+from attention.differing_scene import Scene, scene_of
 
 _KERNELS = ("attention", "baddbmm", "softmax", "encoder_layer")
 

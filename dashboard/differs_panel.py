@@ -46,7 +46,8 @@ def facts(found: Difference) -> Table:
     )
     rows.append(("equals ours", *(_equals(side) for side in sides)))
     rows.append(("ran on", *(", ".join(side.kernels) or "–" for side in sides)))
-    return Table(f"Facts of both answers ({found.step}, all heads)", ("", found.left.title, found.right.title), rows)
+    what = found.step if found.step == "output" else f"{found.step}, all heads"
+    return Table(f"Facts of both answers ({what})", ("", found.left.title, found.right.title), rows)
 
 
 def _apart(found: Difference, dtype: str, head: int) -> str:

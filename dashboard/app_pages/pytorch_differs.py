@@ -4,7 +4,7 @@ from typing import Final
 
 import streamlit as st
 
-from attention import differences, differing_calls
+from attention import differences, differing_scene
 from attention.config import AttentionConfig
 from attention.differences import Shown, differ, pair_of
 from attention.verify import Verdict, verify
@@ -34,7 +34,7 @@ LESSON: Final = Lesson(
         "Choose **fast path**, then make **Heads** odd: both calls take one path, and the difference goes.",
         "Turn **Causal** off under **mask polarity**: the mask that lets all pass blocks all.",
     ),
-    code=(differing_calls.Scene, differing_calls.scene_of, differences.differ),
+    code=(differing_scene.Scene, differing_scene.scene_of, differences.differ),
 )
 WEIGHTS: Final = heatmap.Words(tiles="calls")
 
