@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention import reference
-from attention.compare import Check, Outcome, Tolerance
+from attention.compare import Check, Outcome, Tolerance, apart
 from attention.config import DTYPES, AttentionConfig
 from attention.multi_head import STEPS, AttentionTrace, Inputs, allowed_by, attend, draw
 from attention.verify import MATHS, Distance, Report, Verdict, report, sides_of
@@ -290,6 +290,4 @@ def _both(config: AttentionConfig, inputs: Inputs) -> tuple[AttentionTrace, Atte
 
 def _distance(x: Tensor, answer: Tensor) -> float:
     """The largest |x - answer|; unlike `largest_distance`, infinite where only one of the two is a number."""
-    a, b = x.double(), answer.double()
-    distance = torch.where(a == b, 0.0, (a - b).abs())
-    return distance.nan_to_num(nan=math.inf, posinf=math.inf).max().item()
+    return apart(x, answer).nan_to_num(nan=math.inf, posinf=math.inf).max().item()

@@ -89,7 +89,7 @@ def draw(page: str) -> None:
 def draw_tolerance() -> None:
     """Draw rtol and atol. They begin as `torch.testing.assert_close` has them for the dtype."""
     usual = ARITHMETIC[_dtype()]
-    keep_in_url("rtol", "atol")
+    link.keep_in_url("rtol", "atol")
     left, right = st.columns(2)
     for place, name, value in ((left, "rtol", usual.rtol), (right, "atol", usual.atol)):
         place.number_input(
@@ -122,13 +122,6 @@ def keep_enlarged(key: str) -> None:
         st.query_params.pop("head", None)
     else:
         st.query_params["head"] = head[:_LONGEST]
-
-
-def keep_in_url(*keys: str) -> None:
-    """Say the values of a page's own widgets again before they are drawn: the URL forgot them with the last page."""
-    for key in keys:
-        if key in st.session_state:
-            st.session_state[key] = st.session_state[key]
 
 
 def _scene(page: str) -> None:

@@ -16,6 +16,7 @@ PAGES: Final = (
     ("block", "Transformer block", "layers"),
     ("break_it", "Break it", "bug_report"),
     ("precision", "Precision", "straighten"),
+    ("pytorch_differs", "What PyTorch does differently", "difference"),
 )
 
 st.set_page_config(page_title="Attention Lab", page_icon=assets.url("icon.svg"), layout="wide")

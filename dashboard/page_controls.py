@@ -10,6 +10,7 @@ import streamlit as st
 from attention.block import PRE_NORM
 from attention.compare import Tolerance
 from attention.config import MAX_TOKENS, AttentionConfig
+from attention.differing_calls import PAIR_NAMES, PAIRS
 from attention.feed_forward import ACTIVATIONS
 from attention.mask_config import MaskConfig
 from attention.mask_lessons import NUMBERS
@@ -20,7 +21,7 @@ from attention.verify_block import MAX_DEPTH, BlockConfig
 from attention.verify_head import HeadConfig
 from dashboard import mistakes
 from dashboard.fragments import PICTURE, VERDICT, rerun
-from dashboard.link import BOOL, Parameter, one_of, whole_number
+from dashboard.link import BOOL, Parameter, keep_in_url, one_of, whole_number
 
 WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 RULES: Final = ("window", "prefix", "padding", "documents", "strided", "T ≠ S")
@@ -100,7 +101,7 @@ def shown_block(config: BlockConfig) -> int:
 
 def closeness() -> Tolerance:
     """Draw rtol and atol of `torch.allclose` in powers of ten, on the page; they begin at its own defaults."""
-    _keep("close_rtol", "close_atol")
+    keep_in_url("close_rtol", "close_atol")
     left, right = st.columns(2, gap="large")
     rtol = left.select_slider("rtol of allclose", POWERS, value="1e-5", key="close_rtol", bind=_URL)
     atol = right.select_slider("atol of allclose", POWERS, value="1e-8", key="close_atol", bind=_URL)
@@ -109,10 +110,25 @@ def closeness() -> Tolerance:
 
 def pass_rates() -> tuple[str, int]:
     """Draw what the curve is of, on the page: a step, and how many seeds."""
-    _keep("pass_step", "pass_seeds")
+    keep_in_url("pass_step", "pass_seeds")
     left, right = st.columns(2, gap="large")
     step = left.select_slider("Step", ATTENTION_STEPS, value="output", key="pass_step", bind=_URL)
     return step, int(right.slider("Seeds", FEWEST_SEEDS, MOST_SEEDS, 40, 10, key="pass_seeds", bind=_URL))
+
+
+def which_difference() -> tuple[str, str]:
+    """Draw the fields for the switch and for the pair of calls that show it, on the page; returns both."""
+    state, topics = st.session_state, tuple(PAIRS)
+    state["difference"] = state.get("difference", topics[0])  # said again, since the URL forgot it with the last page
+    left, right = st.columns([1, 3])
+    topic = left.selectbox("Switch", topics, key="difference", bind=_URL, on_change=rerun(PICTURE))
+    names = [pair.name for pair in PAIRS[topic]]
+    if len(names) == 1:
+        return topic, names[0]
+    state["pair"] = state["pair"] if state.get("pair") in names else names[0]
+    options = rerun(PICTURE)
+    pair = right.segmented_control("Calls", names, required=True, key="pair", bind=_URL, on_change=options)
+    return topic, str(pair)
 
 
 def draw(page: str) -> None:
@@ -127,13 +143,6 @@ def draw(page: str) -> None:
     if page in drawers:
         st.subheader("On this page", anchor=False)
         drawers[page]()
-
-
-def _keep(*keys: str) -> None:
-    """Say the values of a page's own widgets again: the URL forgot them with the last page."""
-    for key in keys:
-        if key in st.session_state:
-            st.session_state[key] = st.session_state[key]
 
 
 def _head() -> None:
@@ -225,6 +234,8 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     # of the widgets that stand on the pages themselves
     "block_step": Parameter(one_of(*PRE_NORM), kept=True),
     "of_block": Parameter(whole_number(0, MAX_DEPTH), int, kept=True),
+    "difference": Parameter(one_of(*PAIRS), kept=True),
+    "pair": Parameter(one_of(*PAIR_NAMES), kept=True),
     "step": Parameter(one_of(*STEPS), kept=True),
     "of_head": Parameter(whole_number(0, 9999), int, kept=True),
     "number": Parameter(one_of(*NUMBERS[1:]), kept=True),

@@ -17,6 +17,7 @@ from dashboard import (
     controls,
     heatmap,
     lesson,
+    link,
     page_controls,
     presets,
     step_picture,
@@ -83,7 +84,7 @@ def picture() -> None:
     asked = controls.asked()
     config = page_controls.block(asked.config)
     line.begin((KEY, config))
-    controls.keep_in_url("block_step")
+    link.keep_in_url("block_step")
     left, middle, right = st.columns([1, 1, 4], vertical_alignment="bottom")
     with left:
         index = page_controls.which_block(config)

@@ -11,6 +11,7 @@ from jaxtyping import install_import_hook
 # and a checker would raise before them. `test_package.py` sees to it that the list is complete.
 SHAPED = (
     "attention.block",
+    "attention.differing_scene",
     "attention.dropout",
     "attention.einsum",
     "attention.feed_forward",

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from attention.config import AttentionConfig
+from attention.differing_calls import PAIRS
 from attention.single_head import STEPS
 from dashboard import link as links
 from dashboard import page_controls
@@ -49,6 +50,12 @@ PARAMETERS: Final[tuple[tuple[str, str, Given, dict[str, Any]], ...]] = (
     ("precision", "close_atol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
     ("precision", "pass_step", {}, {"q": "q", "weights": "weights"}),
     ("precision", "pass_seeds", {}, {"10": 10, "500": 500, "20": 20}),
+    ("pytorch_differs", "difference", {}, {topic: topic for topic in PAIRS}),
+    *(
+        ("pytorch_differs", "pair", {"difference": topic}, {pair.name: pair.name for pair in pairs})
+        for topic, pairs in PAIRS.items()
+        if len(pairs) > 1
+    ),
 )
 HUGE: Final = ("9" * 30, "-5", "2.5", "1e3", "0x10", "１", "5 5", "5,5", "null", "undefined", "[]", "{}", "%00")
 
@@ -220,6 +227,8 @@ SETTINGS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("precision", "close_atol", "1e-3"),
     ("precision", "pass_step", "weights"),
     ("precision", "pass_seeds", 20),
+    ("pytorch_differs", "difference", "is_causal"),
+    ("pytorch_differs", "pair", "encoder layer"),
 )
 
 
