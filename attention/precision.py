@@ -24,7 +24,8 @@ from attention.verify import MATHS, Distance, Report, Verdict, report, sides_of
 ROUNDINGS: Final = 1
 AFTER_SOFTMAX: Final = 6
 FLOAT64: Final = 32
-# for how long a curve over many seeds may run
+# for how long a curve over many seeds may run: unasked, and at all
+AT_ONCE: Final = 1
 SECONDS: Final = 10
 _SOFTMAX_ON: Final = ("weights", "dropped", "context", "merged", "output")
 _weights: Final = attrgetter("weights")
@@ -226,9 +227,9 @@ def time_of_seed(config: AttentionConfig) -> float:
     return 0.008 + 36e-9 * drawn + 6.5e-9 * projected + 20e-9 * attended
 
 
-def seeds_for(config: AttentionConfig, wanted: int) -> int:
-    """As many seeds as wanted, or as are done in about `SECONDS`; at least one."""
-    return max(1, min(wanted, int(SECONDS / time_of_seed(config))))
+def seeds_for(config: AttentionConfig, wanted: int, seconds: int | float) -> int:
+    """As many seeds as wanted, or as are done in about so many seconds; at least one."""
+    return max(1, min(wanted, int(seconds / time_of_seed(config))))
 
 
 def judged(usual: Verdict, dtype: str, measured: Measured) -> Verdict:

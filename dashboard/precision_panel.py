@@ -172,7 +172,7 @@ def rates_table(needed: Mapping[str, Sequence[float]], atol: float) -> Table:
 def said_of_seeds(seeds: int, wanted: int, seconds: float) -> str:
     """Which seeds, and why there are not as many as wanted."""
     which = "Seed 0" if seeds == 1 else f"Seeds 0 to {seeds - 1}"
-    fewer = f", not {wanted}: a scene of this size takes about {seconds:.1f} s a seed" if seeds < wanted else ""
+    fewer = f", of {wanted}: a scene of this size takes about {seconds:.2g} s a seed" if seeds < wanted else ""
     return f"{which} of this scene{fewer}. The curve is exact: for each seed the smallest atol that passes is found."
 
 

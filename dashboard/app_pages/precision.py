@@ -56,6 +56,7 @@ LESSON: Final = Lesson(
     has_more=True,
 )
 WEIGHTS: Final = heatmap.Words(tiles="precisions")
+NeededBySeed = tuple[tuple[str, tuple[float, ...]], ...]
 OFF: Final = heatmap.Words(tiles="precisions", number="off, in eps")
 
 
@@ -144,18 +145,35 @@ def more() -> None:
     curve(scene, tolerance)
 
 
+def rates_name(step: str, tolerance: Tolerance, seeds: int) -> str:
+    """What tells a curve from others of the same scene."""
+    return f"pass rates of {step} at rtol {tolerance.rtol}, {seeds} seeds"
+
+
 def curve(scene: AttentionConfig, tolerance: Tolerance) -> None:
-    """The share of seeds that pass over atol. It takes longest, and comes last."""
+    """The share of seeds that pass over atol: of a few at once, of all when asked. It takes longest, and comes last."""
     step, wanted = page_controls.pass_rates()
-    seeds = precision.seeds_for(scene, wanted)
-    st.caption(precision_panel.said_of_seeds(seeds, wanted, precision.time_of_seed(scene)))
     scene = replace(scene, seed=0)  # the seeds are the same for every reader
-    name = f"pass rates of {step} at rtol {tolerance.rtol}, {seeds} seeds"
-    found = cached.known(name, scene)
+    each = precision.time_of_seed(scene)
+    most = precision.seeds_for(scene, wanted, precision.SECONDS)
+    few = precision.seeds_for(scene, wanted, precision.AT_ONCE)
+    said, button = st.empty(), st.empty()
+
+    def known(seeds: int) -> NeededBySeed | None:
+        return cached.known(rates_name(step, tolerance, seeds), scene)
+
+    asked_for = known(most) is not None or few == most
+    if not asked_for:
+        asked_for = button.button(f"All {most} seeds (about {(most - few) * each:.0f} s)", key="all_seeds")
+    seeds = most if asked_for else few
+    said.caption(precision_panel.said_of_seeds(seeds, wanted, each))
+    found = known(seeds)
     if found is None:
         steps = precision.pass_rates(scene, seeds, step, tolerance.rtol)
         done = precision.by_dtype(progress.through(steps, seeds, "seed"))
-        found = cached.facts(name, scene, lambda: done)
+        found = cached.facts(rates_name(step, tolerance, seeds), scene, lambda: done)
+    if seeds == most:
+        button.empty()  # nothing is left to ask for
     needed = dict(found)
     st.plotly_chart(
         precision_panel.rates_chart(needed, tolerance.atol),

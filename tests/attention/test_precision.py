@@ -259,13 +259,12 @@ def test_the_share_that_passes() -> None:
         assert precision.share_passing(atols, atol) == share
 
 
-def test_large_scenes_get_fewer_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_scenes_get_fewer_seeds() -> None:
     largest = AttentionConfig(embed_dim=1024, num_heads=32, num_tokens=256)
-    assert precision.seeds_for(SMALL, 500) == 500
-    assert precision.seeds_for(AttentionConfig(), 40) == 40
-    assert 1 <= precision.seeds_for(largest, 40) <= 10
-    monkeypatch.setattr(precision, "SECONDS", 0.001)
-    assert precision.seeds_for(SMALL, 40) == 1
+    assert precision.seeds_for(SMALL, 500, 10) == 500
+    assert precision.seeds_for(AttentionConfig(), 40, 10) == 40
+    assert 1 <= precision.seeds_for(largest, 40, 10) <= 10
+    assert precision.seeds_for(SMALL, 40, 0.001) == 1
 
 
 # The verdict ---------------------------------------------------------------------------------------------------------

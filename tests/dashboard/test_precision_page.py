@@ -191,11 +191,20 @@ def test_a_large_scene_says_that_it_takes_fewer_seeds(monkeypatch: pytest.Monkey
     monkeypatch.setattr(precision, "SECONDS", 10)
     monkeypatch.setattr(precision, "time_of_seed", lambda config: 3.0)
     reader = opened()
-    assert any(
-        caption.value.startswith("Seeds 0 to 2 of this scene, not 10: a scene of this size takes about 3.0 s a seed")
-        for caption in reader.app.caption
-    )
-    assert all(row[1].endswith("of 3)") for row in reader.table_of("rates"))
+    why = "of this scene, of 10: a scene of this size takes about 3 s a seed"
+
+    def said(seeds: str) -> bool:
+        return any(caption.value.startswith(f"{seeds} {why}") for caption in reader.app.caption)
+
+    # one at once; the others only for who asks for them, and from then on for everybody
+    assert said("Seed 0")
+    assert all(row[1].endswith("of 1)") for row in reader.table_of("rates"))
+    reader.press("All 3 seeds (about 6 s)")
+    for _ in range(2):
+        assert said("Seeds 0 to 2")
+        assert all(row[1].endswith("of 3)") for row in reader.table_of("rates"))
+        assert not any("seeds" in button.label for button in reader.app.button)
+        reader = opened()
 
 
 def test_nothing_to_draw_and_nothing_that_passes() -> None:
