@@ -166,6 +166,12 @@ def _scan(ours: Tensor, pytorch: Tensor, start: int, tolerance: Tolerance) -> _S
     )
 
 
+def apart(ours: Tensor, pytorch: Tensor) -> Tensor:
+    """|ours − PyTorch's| of each cell, in float64: 0 where both are the same, infinities too; NaN where one is NaN."""
+    a, b = ours.double(), pytorch.double()
+    return torch.where(a == b, 0.0, (a - b).abs())
+
+
 def largest_distance(x: Tensor, answer: Tensor) -> float:
     """The largest |x - answer|, in float64, over the cells where both are numbers."""
     a, b = x.reshape(-1), answer.reshape(-1)

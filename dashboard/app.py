@@ -15,6 +15,7 @@ async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
     import torch
 
     from attention import AttentionConfig, verify
+    from attention.bugs.blind_spots import blind_spots
     from attention.four_ways import FourWays
     from attention.verify_block import BlockConfig, verify_block
     from attention.verify_head import HeadConfig, verify_head
@@ -28,6 +29,8 @@ async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
     verify_head(HeadConfig(small, 4, 4))
     verify_block(BlockConfig(small))
     FourWays(small).answers()
+    for scene in (AttentionConfig(), BlockConfig(AttentionConfig())):
+        blind_spots(scene)
     # What is alive now stays: a collection of it after every run would cost each visitor time.
     gc.freeze()
     yield

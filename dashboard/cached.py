@@ -5,7 +5,7 @@ cache is bounded in entries and in bytes.
 """
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
@@ -58,6 +58,25 @@ def verdict(name: str, config: Config, tolerance: Tolerance, _make: Callable[[],
 def facts(name: str, config: Config, _make: Callable[[], Value]) -> Value:
     """Small frozen values that stand beside a picture: statistics, claims, rows of a table."""
     return _make()
+
+
+class _UnknownError(Exception):
+    """There is nothing in the cache."""
+
+
+def known(name: str, config: Config) -> Any | None:
+    """What `facts` has for this name and config already, or None: for what is too long to compute inside of it.
+
+    A cached function may not draw a progress bar that stands outside of it, and would draw it again at every hit.
+    """
+
+    def refuse() -> object:
+        raise _UnknownError  # what raises is not cached
+
+    try:
+        return facts(name, config, refuse)
+    except _UnknownError:
+        return None
 
 
 def identity(config: Config, name: str = "") -> str:

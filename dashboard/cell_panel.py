@@ -1,5 +1,6 @@
 """The pinned cell, worked out with its live numbers."""
 
+import math
 from typing import Final
 
 from attention.worked_cell import WorkedCell
@@ -75,6 +76,8 @@ def number(value: float) -> str:
     """A number with its sign as a true minus: four decimals, or scientific where that says nothing."""
     if value == 0:
         return "0"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     text = f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3e}"
     return text.replace("-", "−")
 

@@ -24,7 +24,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard import link, page_controls
+from dashboard import link, mistakes, page_controls
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -35,6 +35,7 @@ EMBED_DIMS: Final = (
     160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 768, 896, 960, 1024,
 )  # fmt: skip
 SEEDS_ON_SLIDER: Final = 99
+CALLED: Final = {"embed_dim": "embed dim", "num_heads": "heads", "num_tokens": "tokens"}  # where words name them
 DEFAULT: Final = AttentionConfig()
 DEFAULT_PIN: Final = Cell(head=0, query=9, key=4)
 # a segmented control writes its labels to the URL, so these are both
@@ -68,7 +69,7 @@ def asked() -> Asked:
         num_tokens=state["num_tokens"],
         seed=state["seed"],
         causal=state.get("causal", DEFAULT.causal),
-        dtype=state["dtype"],
+        dtype=_dtype(),
     )
     look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
     usual = ARITHMETIC[config.dtype]
@@ -87,8 +88,8 @@ def draw(page: str) -> None:
 
 def draw_tolerance() -> None:
     """Draw rtol and atol. They begin as `torch.testing.assert_close` has them for the dtype."""
-    usual = ARITHMETIC[st.session_state["dtype"]]
-    keep_in_url("rtol", "atol")
+    usual = ARITHMETIC[_dtype()]
+    link.keep_in_url("rtol", "atol")
     left, right = st.columns(2)
     for place, name, value in ((left, "rtol", usual.rtol), (right, "atol", usual.atol)):
         place.number_input(
@@ -123,13 +124,6 @@ def keep_enlarged(key: str) -> None:
         st.query_params["head"] = head[:_LONGEST]
 
 
-def keep_in_url(*keys: str) -> None:
-    """Say the values of a page's own widgets again before they are drawn: the URL forgot them with the last page."""
-    for key in keys:
-        if key in st.session_state:
-            st.session_state[key] = st.session_state[key]
-
-
 def _scene(page: str) -> None:
     st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
     st.session_state[_HAS_HEADS] = page != "one_head"
@@ -145,10 +139,11 @@ def _scene(page: str) -> None:
         st.caption("Causal: always, on this page")
     else:
         _causal()
-    st.selectbox(
-        "Precision", list(DTYPES), index=list(DTYPES).index(DEFAULT.dtype), key="dtype", bind=_URL,
-        on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
-    )  # fmt: skip
+    if page == "precision":
+        st.session_state["dtype"] = _dtype()  # said again, or it would be forgotten where no widget has it
+        st.caption("Precision: all four, on this page")
+    else:
+        _precision()
 
 
 def _causal() -> None:
@@ -156,6 +151,18 @@ def _causal() -> None:
         "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before.",
         on_change=rerun(PICTURE, VERDICT),
     )  # fmt: skip
+
+
+def _precision() -> None:
+    st.selectbox(
+        "Precision", list(DTYPES), index=list(DTYPES).index(DEFAULT.dtype), key="dtype", bind=_URL,
+        on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
+    )  # fmt: skip
+
+
+def _dtype() -> str:
+    """The dtype that is set; there may be no box for it yet, where the page shows all of them."""
+    return str(st.session_state.get("dtype", DEFAULT.dtype))
 
 
 def _picture() -> None:
@@ -225,7 +232,7 @@ def _take_slider_seed() -> None:
 
 
 def _reset_tolerance() -> None:
-    usual = ARITHMETIC[st.session_state["dtype"]]
+    usual = ARITHMETIC[_dtype()]
     st.session_state["rtol"], st.session_state["atol"] = usual.rtol, usual.atol
 
 
@@ -276,12 +283,13 @@ _PARAMETERS: Final[dict[str, Parameter]] = {
     "num_tokens": Parameter(link.whole_number(1, MAX_TOKENS)),
     "seed": Parameter(link.whole_number(0, MAX_SEED)),
     "causal": Parameter(*link.BOOL, kept=True),
-    "dtype": Parameter(link.one_of(*DTYPES)),
+    "dtype": Parameter(link.one_of(*DTYPES), kept=True),
     "curve": Parameter(link.one_of(*CURVES)),
     "scale": Parameter(link.one_of(*SCALES)),
     "rtol": Parameter(link.is_fraction, float, kept=True),
     "atol": Parameter(link.is_fraction, float, kept=True),
     "pin": Parameter(lambda text: text == "none" or link.cell(text) is not None),
     "head": Parameter(link.whole_number(0, 9999)),
+    **mistakes.CLICKED,
     **page_controls.PARAMETERS,
 }

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from attention.bugs.blind_spots import Scene, config_of
 from attention.claims import Claim
 from attention.verify import Verdict
-from dashboard import controls, fragments, presets, sources, tables, verdict_panel
+from dashboard import blind_note, controls, fragments, presets, sources, tables, verdict_panel
 from dashboard.presets import Preset
 from dashboard.tables import Mark, Table
 from dashboard.verdict_panel import Line
@@ -56,11 +57,20 @@ def put(html: str) -> None:
 
 
 def judged(
-    line: Line, config: object, verdict: Verdict, dtype: str, claims: Sequence[Claim] = (), only: str = ""
+    line: Line,
+    config: object,
+    verdict: Verdict,
+    scene: Scene,
+    claims: Sequence[Claim] = (),
+    only: str = "",
 ) -> None:
-    """Inside the verdict's fragment: say it in the line, and lay it out in the table, the scripts' claims below it."""
-    line.end(config, verdict)
-    verdict_panel.table(verdict, dtype, only)
+    """Inside the verdict's fragment: say it in the line, and lay it out in the table, the scripts' claims below it.
+
+    `scene` is what the verdict is on; its settings may hide mistakes, which is said too.
+    """
+    line.end(config, verdict, blind_note.badge(scene))
+    blind_note.draw(scene)
+    verdict_panel.table(verdict, config_of(scene).dtype, only)
     if claims:
         rows = [
             (claim.text, Mark("✓ holds", "good") if claim.holds else Mark("✗ does not hold", "bad"), claim.found)

@@ -55,6 +55,13 @@ def take_refused() -> list[str]:
     return refused
 
 
+def keep_in_url(*keys: str) -> None:
+    """Say the values of a page's own widgets again before they are drawn: the URL forgot them with the last page."""
+    for key in keys:
+        if key in st.session_state:
+            st.session_state[key] = st.session_state[key]
+
+
 def one_of(*options: str) -> Callable[[str], bool]:
     """Whether the text is one of the options."""
     return options.__contains__

@@ -14,6 +14,9 @@ PAGES: Final = (
     ("head_counts", "How many heads", "account_tree"),
     ("four_ways", "Four ways, one answer", "fork_right"),
     ("block", "Transformer block", "layers"),
+    ("break_it", "Break it", "bug_report"),
+    ("precision", "Precision", "straighten"),
+    ("pytorch_differs", "What PyTorch does differently", "difference"),
 )
 
 st.set_page_config(page_title="Attention Lab", page_icon=assets.url("icon.svg"), layout="wide")

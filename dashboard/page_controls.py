@@ -8,21 +8,28 @@ from typing import Final
 import streamlit as st
 
 from attention.block import PRE_NORM
+from attention.compare import Tolerance
 from attention.config import MAX_TOKENS, AttentionConfig
+from attention.differing_calls import PAIR_NAMES, PAIRS
 from attention.feed_forward import ACTIVATIONS
 from attention.mask_config import MaskConfig
 from attention.mask_lessons import NUMBERS
 from attention.masks import Corner
+from attention.multi_head import STEPS as ATTENTION_STEPS
 from attention.single_head import STEPS
 from attention.verify_block import MAX_DEPTH, BlockConfig
 from attention.verify_head import HeadConfig
+from dashboard import mistakes
 from dashboard.fragments import PICTURE, VERDICT, rerun
-from dashboard.link import BOOL, Parameter, one_of, whole_number
+from dashboard.link import BOOL, Parameter, keep_in_url, one_of, whole_number
 
 WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 RULES: Final = ("window", "prefix", "padding", "documents", "strided", "T ≠ S")
 LOUDNESS: Final = (1, 3, 10, 30, 100, 300, 1000)
 NORMS: Final = ("post", "pre")
+POWERS: Final = ("0", *(f"1e-{n}" for n in range(12, 0, -1)))
+FEWEST_SEEDS: Final = 10
+MOST_SEEDS: Final = 500
 
 _URL: Final = "query-params"
 _MASK: Final = "_mask"
@@ -92,9 +99,47 @@ def shown_block(config: BlockConfig) -> int:
     return min(int(st.session_state.get("of_block", 0)), config.depth - 1)
 
 
+def closeness() -> Tolerance:
+    """Draw rtol and atol of `torch.allclose` in powers of ten, on the page; they begin at its own defaults."""
+    keep_in_url("close_rtol", "close_atol")
+    left, right = st.columns(2, gap="large")
+    rtol = left.select_slider("rtol of allclose", POWERS, value="1e-5", key="close_rtol", bind=_URL)
+    atol = right.select_slider("atol of allclose", POWERS, value="1e-8", key="close_atol", bind=_URL)
+    return Tolerance(rtol=float(rtol), atol=float(atol))
+
+
+def pass_rates() -> tuple[str, int]:
+    """Draw what the curve is of, on the page: a step, and how many seeds."""
+    keep_in_url("pass_step", "pass_seeds")
+    left, right = st.columns(2, gap="large")
+    step = left.select_slider("Step", ATTENTION_STEPS, value="output", key="pass_step", bind=_URL)
+    return step, int(right.slider("Seeds", FEWEST_SEEDS, MOST_SEEDS, 40, 10, key="pass_seeds", bind=_URL))
+
+
+def which_difference() -> tuple[str, str]:
+    """Draw the fields for the switch and for the pair of calls that show it, on the page; returns both."""
+    state, topics = st.session_state, tuple(PAIRS)
+    state["difference"] = state.get("difference", topics[0])  # said again, since the URL forgot it with the last page
+    left, right = st.columns([1, 3])
+    topic = left.selectbox("Switch", topics, key="difference", bind=_URL, on_change=rerun(PICTURE))
+    names = [pair.name for pair in PAIRS[topic]]
+    if len(names) == 1:
+        return topic, names[0]
+    state["pair"] = state["pair"] if state.get("pair") in names else names[0]
+    options = rerun(PICTURE)
+    pair = right.segmented_control("Calls", names, required=True, key="pair", bind=_URL, on_change=options)
+    return topic, str(pair)
+
+
 def draw(page: str) -> None:
     """Draw the controls of a page, if it has any."""
-    drawers = {"one_head": _head, "masks": _mask, "four_ways": _ways, "block": _block}
+    drawers = {
+        "one_head": _head,
+        "masks": _mask,
+        "four_ways": _ways,
+        "block": _block,
+        "break_it": lambda: mistakes.draw(_kind_of_block),
+    }
     if page in drawers:
         st.subheader("On this page", anchor=False)
         drawers[page]()
@@ -147,6 +192,10 @@ def _ways() -> None:
 
 def _block() -> None:
     st.slider("Depth", 1, MAX_DEPTH, 2, key="depth", bind=_URL, on_change=rerun(PICTURE, VERDICT))
+    _kind_of_block()
+
+
+def _kind_of_block() -> None:
     st.segmented_control(
         "Norm", NORMS, default="post", required=True, key="norm", bind=_URL,
         help="After each sum, as in the paper: LN(x + f(x)); or before: x + f(LN(x)).",
@@ -181,11 +230,18 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     "depth": Parameter(whole_number(1, MAX_DEPTH), int, kept=True),
     "norm": Parameter(one_of(*NORMS), kept=True),
     "activation": Parameter(one_of(*ACTIVATIONS), kept=True),
+    **mistakes.PARAMETERS,
     # of the widgets that stand on the pages themselves
     "block_step": Parameter(one_of(*PRE_NORM), kept=True),
     "of_block": Parameter(whole_number(0, MAX_DEPTH), int, kept=True),
+    "difference": Parameter(one_of(*PAIRS), kept=True),
+    "pair": Parameter(one_of(*PAIR_NAMES), kept=True),
     "step": Parameter(one_of(*STEPS), kept=True),
     "of_head": Parameter(whole_number(0, 9999), int, kept=True),
     "number": Parameter(one_of(*NUMBERS[1:]), kept=True),
     "loudness": Parameter(one_of(*map(str, LOUDNESS)), int, kept=True),
+    "close_rtol": Parameter(one_of(*POWERS), kept=True),
+    "close_atol": Parameter(one_of(*POWERS), kept=True),
+    "pass_step": Parameter(one_of(*ATTENTION_STEPS), kept=True),
+    "pass_seeds": Parameter(whole_number(FEWEST_SEEDS, MOST_SEEDS), int, kept=True),
 }

@@ -1,12 +1,14 @@
 """From a step of a trace to a picture: which axes it has, which colours, and which cells are masked."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attention.compare import apart
 from attention.config import AttentionConfig
 from attention.multi_head import AttentionTrace, allowed_by
 from dashboard.cached import Config, identity
@@ -18,8 +20,9 @@ _NUMBER: Final = {"scores": "score", "scaled": "scaled score", "masked": "masked
 
 def words(step: str) -> Words:
     """What the axes of a step are: query and key, or token and dimension."""
-    if step.rpartition(".")[2] in SQUARE:
-        return Words(ATTENTION.rows, ATTENTION.columns, ATTENTION.pair, "tiles", _NUMBER.get(step, "weight"))
+    name = step.rpartition(".")[2]
+    if name in SQUARE:
+        return Words(ATTENTION.rows, ATTENTION.columns, ATTENTION.pair, "tiles", _NUMBER.get(name, "weight"))
     return Words("token", "dimension", ("token", "·", "dimension"), "tiles", step)
 
 
@@ -48,6 +51,17 @@ def of_step(
     hatched = None if allowed is None else allowed.numpy()
     name = identity(config, f"{step} {' '.join(titles)} {note}".replace(".", " "))
     return picture(numbers, hatched, _safe(name), titles=titles, kind=kind, words=called or words(step))
+
+
+def of_difference(
+    step: str, ours: Tensor, pytorch: Tensor, config: Config, allowed: Tensor | None = None, note: str = ""
+) -> Picture:
+    """|ours − PyTorch's| of one step, (rows, columns) each, on a scale by decades."""
+    sizes: NDArray[np.float32] = apart(ours, pytorch)[None].float().numpy()
+    said = replace(words(step), number="|ours − PyTorch's|")
+    name = _safe(identity(config, f"difference {step} {note}".replace(".", " ")))
+    hatched = None if allowed is None else allowed.numpy()
+    return picture(sizes, hatched, name, titles=["apart"], kind="difference", words=said)
 
 
 def of_heads(config: AttentionConfig, trace: AttentionTrace) -> Picture:

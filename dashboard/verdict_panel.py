@@ -36,9 +36,9 @@ class Line:
         self._place.markdown(text if judged == config else f":gray-badge[:material/hourglass: checking] {CHECKING}")
         return bool(judged == config)
 
-    def end(self, config: object, verdict: Verdict) -> None:
-        """All steps equal, or the first that differs; in float64, and in the dtype on screen."""
-        text = " ".join(_headline(verdict))
+    def end(self, config: object, verdict: Verdict, note: str = "") -> None:
+        """All steps equal, or the first that differs; in float64, and in the dtype on screen. Then the note."""
+        text = " ".join(_headline(verdict)) + note
         self._place.markdown(text)
         st.session_state[_JUDGED] = config, text
 
@@ -57,16 +57,16 @@ def table(verdict: Verdict, dtype: str, only: str = "") -> None:
         (
             Mark(maths.step.removeprefix(only), "code"),
             " × ".join(map(str, maths.shape)),
-            _mark(maths),
-            _number(maths.max_abs),
-            _mark(check),
-            _number(check.max_abs),
-            _number(check.max_rel),
+            mark(maths),
+            number(maths.max_abs),
+            mark(check),
+            number(check.max_abs),
+            number(check.max_rel),
             _place(check),
             f"{check.tolerance.atol:.2g} + {check.tolerance.rtol:.2g}·|x|",
-            _share(check),
-            _number(distance.ours),
-            _number(distance.pytorch),
+            share(check),
+            number(distance.ours),
+            number(distance.pytorch),
         )
         for maths, check, distance in zip(
             verdict.maths.checks, verdict.arithmetic.checks, verdict.distances, strict=True
@@ -80,7 +80,7 @@ def table(verdict: Verdict, dtype: str, only: str = "") -> None:
             st.markdown(f"**The {name}**, first at `{first.step}`: {first.reason}.")
     if verdict.maths.equal and (first := verdict.arithmetic.first_difference):
         off = next(distance for distance in verdict.distances if distance.step == first.step)
-        ours, pytorch = _number(off.ours), _number(off.pytorch)
+        ours, pytorch = number(off.ours), number(off.pytorch)
         why = f"at `{first.step}`, ours is up to {ours} off the float64 answer, PyTorch's up to {pytorch}"
         st.markdown(f"Why, if the maths is equal? Rounding: {why}.")
 
@@ -97,10 +97,11 @@ def _headline(verdict: Verdict) -> tuple[str, str]:
         )
     broken = verdict.maths.first_difference or verdict.probe.first_difference
     if broken:
-        return (
-            ":red-badge[:material/cancel: differs]",
-            f"**`{broken.step}` is the first step that differs**: {broken.reason}.",
-        )
+        if verdict.maths.equal:
+            what = f"**Every step of this scene is equal; on the fixed probe `{broken.step}` differs first**"
+        else:
+            what = f"**`{broken.step}` is the first step that differs**"
+        return ":red-badge[:material/cancel: differs]", f"{what}: {broken.reason}."
     first = verdict.arithmetic.first_difference
     assert first is not None
     if first.outcome is Outcome.DIFFERS:
@@ -111,18 +112,21 @@ def _headline(verdict: Verdict) -> tuple[str, str]:
 
 
 def _worst(report: Report) -> str:
-    return _number(max(check.max_abs for check in report.checks))
+    return number(max(check.max_abs for check in report.checks))
 
 
-def _mark(check: Check) -> Mark:
+def mark(check: Check) -> Mark:
+    """Whether a step is equal, as a cell of a table."""
     return Mark("✓ equal", "good") if check.equal else Mark(f"✗ {check.outcome}", "bad")
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A difference; never rounded to 0 (N23)."""
     return "0" if value == 0 else f"{value:.2e}"
 
 
-def _share(check: Check) -> str:
+def share(check: Check) -> str:
+    """How much of its tolerance a step uses."""
     if check.margin == 0:
         return "0"
     return f"{100 * check.margin:.2g} %" if check.margin < 1 else f"{check.margin:.3g} ×"

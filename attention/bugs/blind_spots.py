@@ -151,7 +151,7 @@ def _default(scene: Scene) -> Scene:
 
 def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
     """Settings that may show more, one change after the other."""
-    config = _config(scene)
+    config = config_of(scene)
     bare: dict[str, Any] = {}
     if isinstance(scene, tuple) and scene[1] != _mask_without_rules(config, scene[1].causal):
         bare = {"rules": []}
@@ -170,7 +170,8 @@ def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
         yield {"activation": "gelu"}
 
 
-def _config(scene: Scene) -> AttentionConfig:
+def config_of(scene: Scene) -> AttentionConfig:
+    """What every scene has: sizes, seed, dtype."""
     if isinstance(scene, tuple):
         return scene[0]
     return scene if isinstance(scene, AttentionConfig) else scene.scene
@@ -183,7 +184,7 @@ def _mask_without_rules(config: AttentionConfig, causal: bool) -> MaskConfig:
 def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
     """The scene under other settings of the controls."""
     names = AttentionConfig.__dataclass_fields__
-    config = replace(_config(scene), **{name: value for name, value in settings.items() if name in names})
+    config = replace(config_of(scene), **{name: value for name, value in settings.items() if name in names})
     if isinstance(scene, tuple):
         _, mask = scene
         causal = settings.get("causal", mask.causal)

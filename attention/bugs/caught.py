@@ -14,8 +14,8 @@ from attention import reference, reference_block, sample, verify_block
 from attention.bugs.pieces import BlockPieces, attend, run_block
 from attention.compare import Tolerance
 from attention.config import AttentionConfig
-from attention.multi_head import allowed_by, draw
-from attention.verify import ARITHMETIC, Report, Sides, Verdict, check_probe
+from attention.multi_head import allowed_by
+from attention.verify import ARITHMETIC, Report, Sides, Trace, Verdict, check_probe
 from attention.verify_block import BlockConfig
 
 # an attention alone, or a block around it
@@ -27,27 +27,26 @@ BLOCK: Final = BlockConfig(ATTENTION)
 
 
 @torch.no_grad()
-def sides_with(scene: Scene, pieces: BlockPieces) -> Sides:
-    """Both sides of a scene, ours made of these pieces. Of blocks there is one, however deep the scene is."""
+def both_with(scene: Scene, pieces: BlockPieces, dtype: torch.dtype | None = None) -> tuple[Trace, Trace]:
+    """Ours, made of these pieces, and PyTorch's, in the scene's dtype or another.
+
+    Of blocks there is one, however deep the scene is.
+    """
     config = scene if isinstance(scene, AttentionConfig) else scene.scene
-    allowed, heads = allowed_by(config), config.num_heads
+    dtype, allowed, heads = dtype or config.torch_dtype, allowed_by(config), config.num_heads
+    tokens = sample.draw_tokens(config).to(dtype)
     if isinstance(scene, AttentionConfig):
-        tokens, parameters = draw(config)
-        exact = tokens.double(), parameters.to(torch.float64)
-        return Sides(
-            ours=attend(tokens, parameters, heads, allowed, pieces.attention),
-            pytorch=reference.attend(tokens, parameters, heads, allowed),
-            ours_exact=attend(*exact, heads, allowed, pieces.attention),
-            pytorch_exact=reference.attend(*exact, heads, allowed),
-        )
-    x, block = sample.draw_tokens(config), sample.draw_block(config)
-    exact_x, exact_block = x.double(), block.to(torch.float64)
-    return Sides(
-        ours=run_block(x, block, heads, allowed, pieces, **scene.switches),
-        pytorch=reference_block.run_block(x, block, heads, allowed, **scene.switches),
-        ours_exact=run_block(exact_x, exact_block, heads, allowed, pieces, **scene.switches),
-        pytorch_exact=reference_block.run_block(exact_x, exact_block, heads, allowed, **scene.switches),
-    )
+        parameters = sample.draw_parameters(config).to(dtype)
+        ours = attend(tokens, parameters, heads, allowed, pieces.attention)
+        return ours, reference.attend(tokens, parameters, heads, allowed)
+    block = sample.draw_block(config).to(dtype)
+    run = run_block(tokens, block, heads, allowed, pieces, **scene.switches)
+    return run, reference_block.run_block(tokens, block, heads, allowed, **scene.switches)
+
+
+def sides_with(scene: Scene, pieces: BlockPieces) -> Sides:
+    """Both sides of a scene, ours made of these pieces, in its dtype and in float64."""
+    return Sides(*both_with(scene, pieces), *both_with(scene, pieces, torch.float64))
 
 
 @torch.no_grad()
@@ -58,13 +57,10 @@ def probe_with(scene: Scene, pieces: BlockPieces) -> Report:
     return verify_block.check_probe(partial(run_block, pieces=pieces))
 
 
-def verify_with(
-    scene: Scene, pieces: BlockPieces, tolerance: Tolerance | None = None, sides: Sides | None = None
-) -> Verdict:
-    """The verdict on a scene made of these pieces; `sides` are the scene's, where the caller has them."""
+def verify_with(scene: Scene, pieces: BlockPieces, tolerance: Tolerance | None = None) -> Verdict:
+    """The verdict on a scene that is made of these pieces."""
     dtype = (scene if isinstance(scene, AttentionConfig) else scene.scene).dtype
-    found = sides or sides_with(scene, pieces)
-    return found.judge(tolerance or ARITHMETIC[dtype], probe_with(scene, pieces))
+    return sides_with(scene, pieces).judge(tolerance or ARITHMETIC[dtype], probe_with(scene, pieces))
 
 
 def first_step(found: Report) -> str | None:

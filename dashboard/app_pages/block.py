@@ -17,6 +17,7 @@ from dashboard import (
     controls,
     heatmap,
     lesson,
+    link,
     page_controls,
     presets,
     step_picture,
@@ -83,7 +84,7 @@ def picture() -> None:
     asked = controls.asked()
     config = page_controls.block(asked.config)
     line.begin((KEY, config))
-    controls.keep_in_url("block_step")
+    link.keep_in_url("block_step")
     left, middle, right = st.columns([1, 1, 4], vertical_alignment="bottom")
     with left:
         index = page_controls.which_block(config)
@@ -149,7 +150,7 @@ def verdict() -> None:
     # not by the probe, which both share
     worse = next((one for one in found if not (one.maths.equal and one.arithmetic.equal)), found[0])
     scripts = cached.facts("claims", config, lambda: claims.of_block(config))
-    lesson.judged(line, (KEY, config), worse, config.scene.dtype, scripts, only=f"{index}: ")
+    lesson.judged(line, (KEY, config), worse, config, scripts, only=f"{index}: ")
     fused = cached.verdict("fused", config, tolerance, lambda: check_fused(config, tolerance))
     st.caption(block_panel.said_of_paths(config, fused))
 

@@ -126,7 +126,7 @@ def verdict() -> None:
         return verify_ways(config, tolerance, sides), claims.of_heads(config, sides)
 
     found, scripts = cached.verdict(KEY, config, tolerance, judge)
-    lesson.judged(line, (KEY, config), found, config.dtype, scripts)
+    lesson.judged(line, (KEY, config), found, config, scripts)
 
 
 picture()

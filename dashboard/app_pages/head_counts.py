@@ -128,7 +128,7 @@ def verdict() -> None:
     # not by the probe, which all of them share
     differs = (scene for scene, one in found.items() if not (one.maths.equal and one.arithmetic.equal))
     first = next(differs, asked.config)
-    lesson.judged(line, (KEY, asked.config), found[first], first.dtype)
+    lesson.judged(line, (KEY, asked.config), found[first], asked.config)
     st.caption(f"The table is of {first.num_heads} heads. {counts_panel.verdicts(found)}")
 
 

@@ -8,7 +8,7 @@ from attention.config import AttentionConfig
 from attention.multi_head import AttentionTrace, Inputs
 from attention.verify import Verdict, probe, sides_of
 from attention.worked_cell import work_out
-from dashboard import cached, cell_panel, controls, heatmap, lesson, presets, step_picture, verdict_panel
+from dashboard import cached, cell_panel, controls, further, heatmap, lesson, presets, step_picture, verdict_panel
 from dashboard.fragments import PICTURE, VERDICT
 from dashboard.lesson import Lesson
 
@@ -92,7 +92,8 @@ def verdict() -> None:
         return sides.judge(asked.tolerance, probe()), claims.of_heads(config, sides)
 
     found, scripts = cached.verdict("heads", config, asked.tolerance, judge)
-    lesson.judged(line, config, found, config.dtype, scripts)
+    lesson.judged(line, config, found, config, scripts)
+    further.draw(config, asked.tolerance)
 
 
 picture()

@@ -15,6 +15,7 @@ from dashboard import (
     controls,
     heatmap,
     lesson,
+    link,
     mask_panel,
     page_controls,
     presets,
@@ -126,7 +127,7 @@ def number() -> None:
     asked = controls.asked()
     config, mask = scene = scene_of(asked.config)
     head = page_controls.shown_head(config)
-    controls.keep_in_url("number", "loudness")
+    link.keep_in_url("number", "loudness")
     left, right = st.columns(2)
     chosen = left.segmented_control(
         "Instead of −∞", NUMBERS[1:], default="-1e4", required=True, key="number", bind="query-params"
@@ -165,7 +166,7 @@ def verdict() -> None:
         return verify(config, asked.tolerance, ours, inputs, mask)
 
     scripts = cached.facts("claims", scene, lambda: claims.of_mask(config))
-    lesson.judged(line, scene, cached.verdict(KEY, scene, asked.tolerance, judge), config.dtype, scripts)
+    lesson.judged(line, scene, cached.verdict(KEY, scene, asked.tolerance, judge), scene, scripts)
 
 
 picture()

@@ -18,6 +18,7 @@ from dashboard import (
     controls,
     heatmap,
     lesson,
+    link,
     page_controls,
     presets,
     row_panel,
@@ -85,7 +86,7 @@ def picture() -> None:
     """The step that the scrubber is at, what it was made of, and the chosen query's row."""
     asked = controls.asked()
     config = page_controls.head(asked.config)
-    controls.keep_in_url("step")
+    link.keep_in_url("step")
     step = st.select_slider("Step", STEPS, value="weights", key="step", bind="query-params")
     line.begin(config)
 
@@ -132,7 +133,7 @@ def verdict() -> None:
 
     scripts = cached.facts("claims", config, lambda: claims.of_one_head(config))
     found = cached.verdict(KEY, config, asked.tolerance, judge)
-    lesson.judged(line, config, found, config.scene.dtype, scripts)
+    lesson.judged(line, config, found, config, scripts)
 
 
 picture()

@@ -6,6 +6,7 @@ pixels under them.
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -21,11 +22,13 @@ from dashboard import assets
 Scale = Literal["shared", "per-head"]
 Curve = Literal["linear", "sqrt", "log"]
 
-Kind = Literal["weights", "signed"]
+Kind = Literal["weights", "signed", "difference"]
 
 # weights: perceptually even, rising in lightness, and told apart with every common colour blindness;
-# signed numbers: two hues that grow from a light middle, which is always 0
-COLOUR_SCALES: Final[dict[Kind, str]] = {"weights": "Viridis", "signed": "RdBu_r"}
+# signed numbers: two hues that grow from a light middle, which is always 0; differences: sizes from 0 up, by decades
+COLOUR_SCALES: Final[dict[Kind, str]] = {"weights": "Viridis", "signed": "RdBu_r", "difference": "Cividis"}
+# decades of differences that are told apart
+_DECADES: Final = 16
 
 _HTML: Final = """
 <div class="heads">
@@ -117,7 +120,8 @@ class Picture:
     """The numbers of one scene, ready to send: mask bits, then `sent` float32 numbers.
 
     `low` and `high` are the true range of signed numbers, infinities and NaN left out. Of weights they are 0 and
-    1, or the largest weight where dropout has let it grow over 1.
+    1, or the largest weight where dropout has let it grow over 1. Of differences they are the powers of ten that
+    enclose those over 0, 16 decades at most; 0 and 0 where there is none.
     """
 
     identity: str
@@ -170,7 +174,7 @@ def picture(
         left_out = flat[:, np.flatnonzero(~allowed)]
         if not ((left_out == 0) | np.isneginf(left_out)).all():  # a forbidden cell holds something: that must be seen
             packed = flat
-    finite = packed[np.isfinite(packed)] if kind == "signed" else np.array([0.0, max(1.0, _largest(packed))])
+    low, high = _range(packed, kind)
     return Picture(
         identity=identity,
         titles=titles,
@@ -178,12 +182,27 @@ def picture(
         words=words,
         queries=queries,
         keys=keys,
-        low=float(finite.min()) if finite.size else 0.0,
-        high=float(finite.max()) if finite.size else 0.0,
+        low=low,
+        high=high,
         nans=int(np.isnan(packed).sum()),
         sent=packed.size,
         numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
     )
+
+
+def _range(numbers: NDArray[np.float32], kind: Kind) -> tuple[float, float]:
+    """The ends of the colour scale."""
+    if kind == "weights":
+        return 0.0, max(1.0, _largest(numbers))
+    finite = numbers[np.isfinite(numbers) & ((numbers > 0) | (kind == "signed"))]
+    if not finite.size:
+        return 0.0, 0.0
+    smallest, largest = float(finite.min()), float(finite.max())
+    if kind == "signed":
+        return smallest, largest
+    high = math.floor(math.log10(largest)) + 1
+    low = max(math.floor(math.log10(smallest)), high - _DECADES)
+    return 10.0**low, 10.0**high
 
 
 def _largest(numbers: NDArray[np.float32]) -> float:

@@ -11,6 +11,7 @@ from jaxtyping import install_import_hook
 # and a checker would raise before them. `test_package.py` sees to it that the list is complete.
 SHAPED = (
     "attention.block",
+    "attention.differing_scene",
     "attention.dropout",
     "attention.einsum",
     "attention.feed_forward",
@@ -23,6 +24,7 @@ SHAPED = (
     "attention.mask_lessons",
     "attention.masks",
     "attention.multi_head",
+    "attention.precision",
     "attention.reference",
     "attention.reference_block",
     "attention.sample",

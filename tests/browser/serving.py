@@ -27,10 +27,11 @@ QUIET = [
 
 @dataclass(frozen=True)
 class Server:
-    """A running server: where it listens, and the file that it logs to."""
+    """A running server: where it listens, the file that it logs to, and its process."""
 
     address: str
     log: Path
+    process: int
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def serve(script: Path, *options: str) -> Iterator[Server]:
         try:
             address = f"http://127.0.0.1:{port}"
             _wait_for(f"{address}/_stcore/health", process)
-            yield Server(address, Path(log.name))
+            yield Server(address, Path(log.name), process.pid)
         finally:
             process.terminate()
 

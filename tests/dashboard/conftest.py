@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from streamlit.components.v2 import manifest_scanner
 
+from attention import precision
 from dashboard import verdict_panel
 
 
@@ -13,6 +14,12 @@ from dashboard import verdict_panel
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The verdict waits for a reader who goes straight on; no reader is here."""
     monkeypatch.setattr(verdict_panel, "pause", lambda: None)
+
+
+@pytest.fixture(autouse=True)
+def short_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The curve over many seeds takes fewer: one second's worth."""
+    monkeypatch.setattr(precision, "SECONDS", 1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -117,8 +117,8 @@ class Reader:
         self.charts: dict[str, dict[str, Any]] = {}
         self.said: list[str] = []
         self.warnings: list[str] = []
-        self.code_is_open = False
-        self.code_id = ""
+        self.expanders: dict[str, str] = {}
+        self.opened: set[str] = set()
         self.message = b""
         self.identity = ""
         self.verdict = ""
@@ -156,7 +156,11 @@ class Reader:
 
     def open_code(self) -> "Reader":
         """Open the code below the page."""
-        self.code_is_open = True
+        return self.expand("The code that ran")
+
+    def expand(self, label: str) -> "Reader":
+        """Open an expander."""
+        self.opened.add(label)
         return self.rerun()
 
     def value(self, key: str) -> Any:
@@ -184,7 +188,8 @@ class Reader:
         states = [widget._widget_state for widget in self.widgets.values()]
         for picture, identity in self.identities.items():
             states.append(WidgetState(id=identity, json_value=json.dumps(self.clicked.get(picture, {}))))
-        states.append(WidgetState(id=self.code_id, bool_value=self.code_is_open))
+        for label, identity in self.expanders.items():
+            states.append(WidgetState(id=identity, bool_value=label in self.opened))
         self.app._run(WidgetStates(widgets=[*states, *more]))
         return self._look()
 
@@ -193,7 +198,7 @@ class Reader:
         self.faults = [element.value for element in (*app.exception, *app.error)]
         drawn = [widget for kind in _KINDS for widget in getattr(app, kind)]
         self.drew = {widget.key for widget in drawn}
-        if "dtype" in self.drew:  # only the whole script draws it
+        if "curve" in self.drew:  # only the whole script draws it
             self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
             self.buttons = {button.label: button for button in app.button}
         self.widgets |= {widget.key: widget for widget in drawn}
@@ -211,7 +216,7 @@ class Reader:
         self.said = _markdown(app)
         self.warnings = [element.value for element in app.warning]
         for expander in app.expander:
-            self.code_id = expander.proto.id
+            self.expanders[expander.label] = expander.proto.id
         for html in app.get("html"):
             if 'class="tables steps"' in html.proto.body:
                 self.table = html.proto.body
@@ -225,7 +230,7 @@ class Reader:
             self.drew.add("num_heads")
             self.widgets.pop("num_heads", None)
         # the fragment of the heads was drawn again, or all of the page, with or without a word
-        if self.drew & {"num_heads", "dtype"}:
+        if self.drew & {"num_heads", "curve"}:
             self.notices = [caption for caption in captions if caption.startswith(":material/info:")]
         return self
 

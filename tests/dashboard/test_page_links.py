@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from attention.config import AttentionConfig
+from attention.differing_calls import PAIRS
 from attention.single_head import STEPS
 from dashboard import link as links
 from dashboard import page_controls
@@ -42,6 +43,19 @@ PARAMETERS: Final[tuple[tuple[str, str, Given, dict[str, Any]], ...]] = (
     ("block", "block_step", {}, {"norm_1": "norm_1", "attention.masked": "attention.masked", "sum_2": "sum_2"}),
     ("block", "of_block", {"depth": "3"}, {"0": 0, "2": 2}),
     ("block", "of_head", {}, {"2": 2}),
+    ("break_it", "quiz", {}, {"off": "off", "attention": "attention", "block": "block"}),
+    ("break_it", "mistake", {}, {name: name for name in ("Scaled twice", "−1e4 for −∞", "Heads split by view")}),
+    ("break_it", "second", {}, {name: name for name in ("none", "No scale", "ReLU for GELU")}),
+    ("precision", "close_rtol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
+    ("precision", "close_atol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
+    ("precision", "pass_step", {}, {"q": "q", "weights": "weights"}),
+    ("precision", "pass_seeds", {}, {"10": 10, "500": 500, "20": 20}),
+    ("pytorch_differs", "difference", {}, {topic: topic for topic in PAIRS}),
+    *(
+        ("pytorch_differs", "pair", {"difference": topic}, {pair.name: pair.name for pair in pairs})
+        for topic, pairs in PAIRS.items()
+        if len(pairs) > 1
+    ),
 )
 HUGE: Final = ("9" * 30, "-5", "2.5", "1e3", "0x10", "１", "5 5", "5,5", "null", "undefined", "[]", "{}", "%00")
 
@@ -116,7 +130,7 @@ def test_all_parameters_of_a_page_at_once(text: str) -> None:
         reader = Reader(page, **{**link(SMALL), **given, **({"rules": text} if page == "masks" else {})})
         assert reader.faults == reader.warnings == []
         assert len(reader.notices) == (1 if given else 0)
-        assert reader.verdict.startswith(":green-badge[")
+        assert reader.verdict.startswith(":red-badge[" if page == "break_it" else ":green-badge[")
 
 
 @pytest.mark.parametrize("text", [*map(str, range(34)), "65", "257", "999", "1000", "1024", "0.25", "0.95", "1.0"])
@@ -210,6 +224,11 @@ SETTINGS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("block", "activation", "relu"),
     ("block", "of_block", 3),
     ("block", "block_step", "fed"),
+    ("precision", "close_atol", "1e-3"),
+    ("precision", "pass_step", "weights"),
+    ("precision", "pass_seeds", 20),
+    ("pytorch_differs", "difference", "is_causal"),
+    ("pytorch_differs", "pair", "encoder layer"),
 )
 
 
@@ -237,7 +256,7 @@ def test_shared_settings_are_the_same_on_every_page() -> None:  # U01
         reader.open(page)
         assert reader.faults == reader.warnings == reader.notices == []
         for key, value in changes.items():
-            absent = (page, key) in (("one_head", "num_heads"), ("four_ways", "causal"))
+            absent = (page, key) in (("one_head", "num_heads"), ("four_ways", "causal"), ("precision", "dtype"))
             assert (key not in reader.widgets) == absent
             if not absent:
                 assert reader.widgets[key].value == value

@@ -15,7 +15,8 @@ from dashboard import verdict_panel
 from tests.dashboard.helpers import SMALL, Reader, cells, empty_caches, link
 from tests.dashboard.test_pages import PAGES
 
-NAMES: Final = [page.removesuffix(".py") for page in PAGES]
+# but the page that breaks it on purpose
+NAMES: Final = [page.removesuffix(".py") for page in PAGES if page != "break_it.py"]
 
 
 def module(name: str) -> ModuleType:
@@ -190,14 +191,15 @@ def test_the_line_says_nothing_old_of_a_new_scene(page: str, monkeypatch: pytest
     reader = Reader(page, **link(SMALL))
     first = reader.verdict
     for key, value in (("num_tokens", 4), ("seed", 2), ("dtype", "float64"), ("embed_dim", 24)):
-        if (page, key) == ("one_head", "embed_dim"):
+        if (page, key) in (("one_head", "embed_dim"), ("precision", "dtype")):
             continue
         said.clear()
         reader.set(key, value)
         assert reader.faults == []
         assert not said[-1][0], f"{key} makes new numbers"
         assert reader.verdict.startswith(":green-badge[")
-        assert reader.verdict != first
+        if page != "precision":  # its largest difference is bfloat16's: a power of two, often the same
+            assert reader.verdict != first
     said.clear()
     reader.rerun()
     assert [known for known, _ in said] == [True]
@@ -229,16 +231,20 @@ CODE: Final = {
         *("def attend_by_einsum", "def dropout", "def attend"),
     ),
     "block": ("def run_block", "def layer_norm", "def gelu", "def relu", "def attend", "def draw_block"),
+    "pytorch_differs": ("def differ", "class Scene"),
+    "precision": ("def budget", "def closeness", "def smallest_atol", "def pass_rates", "def attend", "def softmax"),
 }
 
 
 @pytest.mark.parametrize("page", NAMES)
 def test_the_code_that_ran_is_shown_once_asked_for(page: str) -> None:
     reader = Reader(page, **link(SMALL))
-    assert len(reader.app.code) == 0
+    before = len(reader.app.code)  # one page is about code
+    assert before == (2 if page == "pytorch_differs" else 0)
     reader.open_code()
     assert reader.faults == []
-    (code,) = reader.app.code
+    *others, code = reader.app.code
+    assert len(others) == before
     for piece in CODE[page]:
         assert piece in code.value, piece
     compile(code.value, page, "exec")  # whole functions, one after the other

@@ -10,13 +10,29 @@ export const CURVES = {
   log: { place: (w) => (w > LOG_FLOOR ? 1 - Math.log10(w) / Math.log10(LOG_FLOOR) : 0), ticks: [1e-4, 1e-3, 0.01, 0.1, 1] },
 };
 
+// What of the scale of differences is 0 alone: the smallest of them must not look like none.
+export const NOTHING = 0.08;
+
 // How the numbers of one tile lie on the colour scale. Weights begin at 0 and rise along the curve; signed numbers
-// have 0 in the middle, so that a colour always tells the sign.
+// have 0 in the middle, so that a colour always tells the sign; differences grow with their logarithm, by decades.
 export function scaleOf(scene, tile) {
+  if (scene.kind === "difference") {
+    const { low, high, infinite } = scene;
+    return { name: `difference ${low} ${high} ${infinite}`, place: (x) => decade(scene, x) };
+  }
   const most = scene.most(tile);
   if (scene.kind === "signed") return { name: `signed ${most}`, place: (x) => 0.5 + x / (2 * most) };
   const { place } = CURVES[scene.curve];
   return { name: `${scene.curve} ${most}`, place: (w) => place(w / most) };
+}
+
+// Below the lowest decade shown a difference has its colour. The upper end is infinity's, where there is one.
+export function decade({ low, high, infinite }, x) {
+  if (!(x > 0)) return 0;
+  if (x === Infinity) return 1;
+  const most = infinite ? 0.9 : 1;
+  const share = (Math.log10(x) - Math.log10(low)) / (Math.log10(high) - Math.log10(low));
+  return NOTHING + (most - NOTHING) * Math.max(0, Math.min(1, share));
 }
 
 // stops: [[position, [r, g, b]], ...] as Python reads them from Plotly's own scale
@@ -48,6 +64,8 @@ export class Palette {
         table[half] = packRgb(Number.isNaN(number) ? NAN_RGB : this.colour(scale.place(number)));
       }
       table[0] = packRgb(this.colour(scale.place(0)));
+      table[0x7f80] = packRgb(this.colour(scale.place(Infinity))); // the middle of these would be NaN
+      table[0xff80] = packRgb(this.colour(scale.place(-Infinity)));
       this.tables.set(scale.name, table);
     }
     return this.tables.get(scale.name);

@@ -13,7 +13,7 @@ const PAGE_COLOURS = ["background", "secondary-background", "border", "primary",
 
 // what the axes, the colour bar or the titles show; other numbers alone repaint the pixels
 const GEOMETRY = [
-  ...["heads", "queries", "keys", "titles", "rowsName", "columnsName", "numberName", "kind", "low", "high", "tallest"],
+  ...["heads", "queries", "keys", "titles", "rowsName", "columnsName", "numberName", "kind", "low", "high", "infinite", "tallest"],
   ...["curve", "scale", "enlarged", "summary"],
 ];
 

@@ -104,5 +104,6 @@ function key(view, event) {
 // All the digits that tell one float32 from the next.
 function exact(weight) {
   if (weight === 0 || weight === 1 || Number.isNaN(weight)) return String(weight);
+  if (!Number.isFinite(weight)) return weight > 0 ? "∞" : "−∞";
   return Math.abs(weight) < 1e-4 ? weight.toExponential(8) : weight.toPrecision(9);
 }

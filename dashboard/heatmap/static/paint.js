@@ -130,9 +130,10 @@ export class Painter {
     const room = Math.min(width, 2 * height);
     const small = scene.queries <= MAX_NUMBERED && scene.keys <= MAX_NUMBERED;
     const signed = scene.kind === "signed";
-    if (room < (signed ? 27 : small ? 11 : 30)) return;
+    const difference = scene.kind === "difference";
+    if (room < (signed || difference ? 27 : small ? 11 : 30)) return;
     const decimals = room >= 64 ? 4 : room >= 40 ? 3 : 2;
-    const characters = signed ? decimals + 3 : decimals + (decimals > 2 ? 2 : 1);
+    const characters = difference ? 5 : signed ? decimals + 3 : decimals + (decimals > 2 ? 2 : 1);
     const font = Math.min(14, (room - 2) / (0.55 * characters));
     const { context } = this;
     context.font = `${font}px "Source Sans", sans-serif`;
@@ -146,7 +147,7 @@ export class Painter {
         const y = box.top + (query + 0.5) * height;
         if (!this.isVisible({ left: x, top: y, width: 1, height: 1 }) || scene.isMasked(cell)) continue;
         const weight = scene.weight(cell);
-        const text = signed ? printedSigned(weight, decimals) : printed(weight, decimals);
+        const text = difference ? printedSize(weight) : signed ? printedSigned(weight, decimals) : printed(weight, decimals);
         // half a number would be a wrong one
         const [w, h] = [context.measureText(text).width, font];
         if (!this.isWhole({ left: x - w / 2, top: y - h / 2, width: w, height: h })) continue;
@@ -185,6 +186,12 @@ export function printed(weight, decimals) {
   const text = weight.toFixed(decimals);
   if (decimals > 2) return text;
   return text === "1.00" ? "1" : text.replace(/^0/, "");
+}
+
+// A size that may be of any power of ten.
+export function printedSize(number) {
+  if (number === 0 || !Number.isFinite(number)) return number === 0 ? "0" : Number.isNaN(number) ? "NaN" : "∞";
+  return number.toExponential(0).replace("-", "−").replace("+", "");
 }
 
 // As many digits as `decimals` says, before and after the point together.

@@ -1,6 +1,6 @@
 // The Plotly figure: axes in tiles, one colour bar, nothing that changes with the numbers.
 
-import { CURVES, Palette } from "./colour.js";
+import { CURVES, Palette, decade } from "./colour.js";
 
 export const MARGIN = {
   wide: { l: 52, r: 76, t: 4, b: 46, pad: 0 },
@@ -55,7 +55,7 @@ function colourBar(scene, theme, narrow, grid) {
     ? { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", len: 1, thickness: 10 }
     : { orientation: "v", x: 1, xanchor: "left", xpad: 10, y: 1, yanchor: "top", len: 1, ypad: 26, thickness: 14 };
   if (!narrow) Object.assign(along, { lenmode: "pixels", len: Math.max(120, Math.min(340, grid.height)) });
-  const { title, colorscale, zmin, zmax, ...ticks } = scene.kind === "signed" ? signedScale(scene) : weightScale(scene);
+  const { title, colorscale, zmin, zmax, ...ticks } = SCALES[scene.kind](scene);
   return {
     type: "heatmap",
     x: [-9],
@@ -103,6 +103,23 @@ function signedScale(scene) {
   const title = perHead ? `${scene.numberName}, of the largest` : scene.numberName;
   return { title, colorscale, zmin, zmax, nticks: 7, tickformat: perHead ? ".0%" : undefined };
 }
+
+// 0, then one tick for each decade, or for every other where there are many.
+function differenceScale(scene) {
+  const [low, high] = [scene.low, scene.high].map((end) => Math.round(Math.log10(end)));
+  const every = Math.ceil((high - low) / 8) || 1;
+  const decades = scene.low < scene.high ? Array.from({ length: high - low + 1 }, (_, i) => low + i).filter((d) => (high - d) % every === 0) : [];
+  return {
+    title: `${scene.numberName}, log scale`,
+    colorscale: scene.stops.map(([position, rgb]) => [position, `rgb(${rgb})`]),
+    zmin: 0,
+    zmax: 1,
+    tickvals: [0, ...decades.map((d) => decade(scene, 10 ** d)), ...(scene.infinite ? [1] : [])],
+    ticktext: ["0", ...decades.map((d) => `1e${String(d).replace("-", "−")}`), "∞"],
+  };
+}
+
+const SCALES = { weights: weightScale, signed: signedScale, difference: differenceScale };
 
 // New ticks when a zoom made room for more of them or took it; null when the present ones will do.
 export function tickUpdate(view) {

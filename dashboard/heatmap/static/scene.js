@@ -44,6 +44,7 @@ export class Scene {
     this.packed = values.length === this.heads * mask.count;
     this.stride = this.packed ? mask.count : mask.size; // numbers sent for each head
     this.hasMask = mask.count < mask.size;
+    this.infinite = this.kind === "difference" && values.includes(Infinity);
   }
 
   weight({ head, query, key }) {
