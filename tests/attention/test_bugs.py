@@ -266,6 +266,15 @@ def test_the_tolerance_of_the_reader_is_for_the_arithmetic_only() -> None:
     ] * 3
 
 
+@pytest.mark.parametrize("key", ["no-scale", "no-residual", "norm-elsewhere", "mask-not-passed"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_every_line_of_a_verdict_on_blocks_tells_a_mistake(key: str, norm_first: bool) -> None:
+    bug = BY_KEY[key]
+    found = verify_with(replace(SMALL_BLOCK, norm_first=norm_first), bug.pieces)
+    assert first_step(found.maths) == first_step(found.arithmetic) == bug.first_step(norm_first)
+    assert first_step(found.probe) == bug.first_step(False)
+
+
 def test_a_step_is_shown_as_a_matrix() -> None:
     heads = torch.arange(24.0).view(1, 2, 3, 4)
     assert torch.equal(matrix(heads, 1), torch.arange(12.0, 24).view(3, 4))
