@@ -202,6 +202,8 @@ class Reader:
             self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
             self.buttons = {button.label: button for button in app.button}
         self.widgets |= {widget.key: widget for widget in drawn}
+        # a fragment may have left one out: its page has forgotten it
+        self.widgets = {key: widget for key, widget in self.widgets.items() if key in app.session_state}
         for picture in app.get("bidi_component"):
             self.message, self.identity = picture.proto.bytes, picture.proto.id
             key = self.identity.split("-", 2)[2]
@@ -257,7 +259,12 @@ def assert_shows(scene: Scene, tiles: Sequence[Tensor], allowed: Tensor | None =
     expected = torch.where(mask, numbers, 0.0) if nothing else numbers
     assert np.array_equal(scene.weights, expected.numpy(), equal_nan=True)
     finite = sent[sent.isfinite()]
-    if header["kind"] == "signed":
+    if header["kind"] == "difference":
+        over = finite[finite > 0]
+        assert bool(len(over)) == (header["low"] < header["high"])
+        assert not len(over) or header["high"] / 10 <= over.max() <= header["high"]
+        assert not len(over) or over.min() < 10 * header["low"] or header["high"] / header["low"] > 9e15
+    elif header["kind"] == "signed":
         assert (header["low"], header["high"]) == (finite.min().item(), finite.max().item())
     else:
         assert (header["low"], header["high"]) == (0, max([1, *finite.tolist()]))
