@@ -508,6 +508,9 @@ def test_dropout_left_on_drops_the_same_on_each_run() -> None:
     bug = BY_KEY["dropout-on"]
     verdicts = [verify_with(SMALL, bug.pieces).maths for _ in range(2)]
     assert verdicts[0] == verdicts[1]
+    trace = right.attend(*hard_scene(), bug.pieces.attention)
+    assert torch.equal(trace.dropped @ trace.v, trace.context)
+    assert not torch.equal(trace.dropped, trace.weights)
     # what is shown as the weights are those before it
     assert [check.step for check in verdicts[0].checks if not check.equal] == ["context", "merged", "output"]
 
