@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from attention.compare import Check, Outcome, Tolerance, compare, largest_distance
+from attention.compare import Check, Outcome, Tolerance, apart, compare, largest_distance
 from tests.attention.scenes import DTYPES, normal
 
 DEFAULT = Tolerance(rtol=1.3e-6, atol=1e-5)
@@ -292,3 +292,15 @@ def test_largest_distance_by_hand() -> None:
     assert (
         largest_distance(torch.tensor([6e4], dtype=torch.float16), torch.tensor([-6e4], dtype=torch.float64)) == 1.2e5
     )
+
+
+def test_apart_is_0_for_the_same_infinity_and_nan_only_for_nan() -> None:
+    inf, nan = math.inf, math.nan
+    ours = torch.tensor([1.0, inf, -inf, inf, -inf, nan, 2.0])
+    pytorch = torch.tensor([1.5, inf, -inf, -inf, 0.0, 1.0, nan])
+    found = apart(ours, pytorch)
+    assert found.dtype is torch.float64
+    assert found.tolist()[:5] == [0.5, 0.0, 0.0, inf, inf]
+    assert found[5:].isnan().all()
+    # reckoned in float64: in half precision this difference would be infinite
+    assert apart(torch.tensor([6e4], dtype=torch.float16), torch.tensor([-6e4], dtype=torch.float16)) == 120_000

@@ -230,6 +230,7 @@ def test_a_wrong_guess_a_right_one_and_the_next_question() -> None:
     assert reader.app.code
     reader.press("Next question")
     assert any("**Question 2.**" in text for text in reader.said)
+    assert reader.value("_guess") is None
     assert not any("right]" in text for text in reader.said)
     assert not reader.app.code
     guess(reader, questions(False)[1].name)
