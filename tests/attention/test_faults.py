@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attention import multi_head, reference, scaled_dot_product
+from attention.bugs.wrong import split_by_view, split_interleaved
 from attention.compare import Outcome, compare
 from attention.config import AttentionConfig
 from attention.multi_head import attend
@@ -40,16 +41,6 @@ def no_probe_is_kept() -> Iterator[None]:
     probe.cache_clear()
     yield
     probe.cache_clear()
-
-
-def split_by_view(x: Tensor, num_heads: int) -> Tensor:
-    batch, num_tokens, embed_dim = x.shape
-    return x.reshape(batch, num_heads, num_tokens, embed_dim // num_heads)
-
-
-def split_interleaved(x: Tensor, num_heads: int) -> Tensor:
-    batch, num_tokens, embed_dim = x.shape
-    return x.reshape(batch, num_tokens, embed_dim // num_heads, num_heads).permute(0, 3, 1, 2)
 
 
 def rescaled(factor: Callable[[int], float]) -> Callable[..., ScaledDotProduct]:
