@@ -10,6 +10,7 @@ from attention.verify import Verdict, probe, sides_of
 from attention.worked_cell import work_out
 from dashboard import cached, cell_panel, controls, further, heatmap, lesson, presets, step_picture, verdict_panel
 from dashboard.fragments import PICTURE, VERDICT
+from dashboard.heatmap import Cell
 from dashboard.lesson import Lesson
 
 KEY = "heads_picture"
@@ -65,11 +66,14 @@ def picture() -> None:
     def trace() -> AttentionTrace:
         return held.hold(config, lambda: multi_head.draw_and_attend(config))[1]
 
+    def worked(pin: Cell) -> str:
+        return cell_panel.html(work_out(trace(), pin.head, pin.query, pin.key))
+
     heatmap.show(
         cached.picture("heads", config, lambda: step_picture.of_heads(config, trace())),
         asked.look,
         summary(config),
-        cell_panel.html(work_out(trace(), pin.head, pin.query, pin.key)) if pin else "",
+        cached.facts(f"{pin} worked out", config, lambda: worked(pin)) if pin else "",
         key=KEY,
         says=SAYS,
         on_pin=lambda: controls.keep_pin(KEY),

@@ -53,10 +53,13 @@ class Visitor:
         await self.socket.close()
 
     async def move(self, label: str, value: float) -> Run:
-        """Move a slider."""
+        """Move a slider, or type into a field of numbers."""
         identity = self.by_label[label]
         state = WidgetState(id=identity)
-        state.double_array_value.data.append(value)
+        if self.states[identity].HasField("double_value"):
+            state.double_value = value
+        else:
+            state.double_array_value.data.append(value)
         self.states[identity] = state
         return await self.run(self.fragments[identity])
 
@@ -85,10 +88,10 @@ class Visitor:
 
     def _take(self, messages: list[ForwardMsg]) -> Iterator[str]:
         """Remember what a page would; yields what went wrong."""
+        # Streamlit's page forgets messages that no run has used for a while
+        self.known = {message.hash or message.ref_hash for message in messages if message.metadata.cacheable}
         for message in messages:
             kind = message.WhichOneof("type")
-            if message.metadata.cacheable and message.hash:
-                self.known.add(message.hash)
             if kind == "new_session":
                 self.page_hash = message.new_session.page_script_hash
             elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:

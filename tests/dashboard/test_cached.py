@@ -3,7 +3,10 @@
 import dataclasses
 import inspect
 import itertools
+import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
@@ -50,9 +53,9 @@ def verdict(config: AttentionConfig, tolerance: Tolerance = USUAL) -> Verdict:
 
 def test_each_cached_function_takes_plain_arguments() -> None:  # C01
     calls: dict[str, Callable[[], object]] = {
-        "picture": lambda: picture(SMALL),
-        "verdict": lambda: verdict(SMALL),
-        "facts": lambda: cached.facts("claims", SMALL, lambda: of_heads(SMALL, sides_of(SMALL))),
+        "_pictures": lambda: picture(SMALL),
+        "_verdicts": lambda: verdict(SMALL),
+        "_facts": lambda: cached.facts("claims", SMALL, lambda: of_heads(SMALL, sides_of(SMALL))),
     }
     assert set(calls) == set(cached_functions()), "a new cached function must be called here through its decorator too"
     for name, call in calls.items():
@@ -235,3 +238,86 @@ def test_a_trace_carries_no_gradients() -> None:  # P25: such a tensor refuses t
     trace = attend_as_configured(SMALL)
     assert not any(getattr(trace, field.name).requires_grad for field in dataclasses.fields(trace))
     assert torch.is_grad_enabled()
+
+
+# Several visitors at once ---------------------------------------------------------------------------------------------
+
+
+def together(*asked: Callable[[], object]) -> list[object]:
+    """Each in a thread of its own, all at once; what each got."""
+    ready = threading.Barrier(len(asked))
+
+    def run(ask: Callable[[], object]) -> object:
+        ready.wait(10)
+        return ask()
+
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return [future.result(30) for future in [pool.submit(run, ask) for ask in asked]]
+
+
+def test_what_many_ask_for_at_once_is_made_once() -> None:
+    made: list[int] = []
+    # the maker goes on only when all the others have come: they then wait for it, or come too late to make it too
+    come = threading.Barrier(8)
+
+    def make() -> int:
+        made.append(1)
+        return 42
+
+    def ask() -> object:
+        come.wait(10)
+        return cached.facts("asked for by many", SMALL, make)
+
+    assert together(*[ask] * 8) == [42] * 8
+    assert len(made) == 1
+
+
+def test_no_more_are_made_at_once_than_there_are_cores() -> None:
+    cores = os.cpu_count() or 1
+    lock, now, most = threading.Lock(), 0, 0
+    full = threading.Semaphore(0)
+
+    def make() -> int:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        if now == cores:
+            full.release(cores)
+        full.acquire(timeout=0.2)  # until as many are in as may be, or nobody else comes
+        with lock:
+            now -= 1
+        return 1
+
+    names = [f"one of many {place}" for place in range(3 * cores)]
+    together(*[partial(cached.facts, name, SMALL, make) for name in names])
+    assert most == cores
+
+
+def test_one_within_another_goes_straight_on() -> None:
+    def outer(name: str) -> object:
+        return cached.facts(f"outer {name}", SMALL, lambda: cached.facts(f"inner {name}", SMALL, lambda: name))
+
+    names = [str(place) for place in range(4 * (os.cpu_count() or 1))]
+    assert together(*[partial(outer, name) for name in names]) == names
+
+
+def test_what_failed_is_tried_again_by_whoever_waited() -> None:
+    tried: list[int] = []
+
+    def make() -> int:
+        tried.append(1)
+        if len(tried) == 1:
+            raise ValueError("once")
+        return 7
+
+    def ask() -> object:
+        try:
+            return cached.facts("fails once", SMALL, make)
+        except ValueError as error:
+            return str(error)
+
+    found = together(*[ask] * 5)
+    assert sorted(map(str, found)) == ["7"] * 4 + ["once"]
+    assert cached.facts("fails once", SMALL, make) == 7
+    assert not cached._under_way

@@ -1,0 +1,152 @@
+"""Bad input, tried and counted: links that ask for nonsense, and messages that no page would send.
+
+    python -m tests.benchmarks.hostile [links] [messages]
+
+Every link is opened in a session of its own; what counts is that the page runs to its end, shows no error, and takes
+no more than its time. Every message goes over an open socket; what counts is that the server goes on: after each the
+same or another session gets its page. It ends with 1 if anything of it went wrong, or the server's memory has grown.
+"""
+
+import asyncio
+import random
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlencode
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from websockets.exceptions import ConnectionClosed
+
+from tests.benchmarks.load import APP, memory_of
+from tests.benchmarks.visitor import Visitor
+from tests.browser.serving import Server, serve
+
+LINKS: Final = 2000
+MESSAGES: Final = 500
+ALLOWED: Final = 300  # MB
+SLOW: Final = 5.0  # seconds
+
+PAGES: Final = (
+    "one_head", "masks", "head_counts", "four_ways", "block", "break_it", "precision", "pytorch_differs",
+)  # fmt: skip
+NAMES: Final = (
+    "embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype", "curve", "scale", "rtol", "atol", "pin", "head",
+    "head_dim", "value_dim", "rules", "window", "prefix", "pad_left", "pad_right", "document", "stride", "queries",
+    "keys", "corner", "training", "dropout", "depth", "norm", "activation", "block_step", "of_block", "step", "of_head",
+    "number", "loudness", "quiz", "mistake", "second", "question", "at", "at_step", "close_rtol", "close_atol",
+    "pass_step", "pass_seeds", "difference", "pair", "nothing_of_that_name", "_seed_slider", "",
+)  # fmt: skip
+VALUES: Final = (
+    "", " ", "0", "-1", "1", "2", "12", "99", "1e9", "1e400", "-1e400", "NaN", "inf", "-inf", "None", "null", "true",
+    "[]", "{}", "()", "0x10", "1_000", "१२", "12.0", "7.5", "9" * 400, "-" + "9" * 400, "a" * 10_000, "\x00", "\r\n",
+    "\u202e",
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "javascript:alert(1)", "'; DROP TABLE x; --",
+    "../../../etc/passwd", "${7*7}", "{{7*7}}", "%00", "%n%n", "0-0-0", "9999-9999-9999", "1-2", "float16", "float128",
+    "causal", "sum_1", "output", "No scale", "−1e4 for −∞", "🙂" * 50,
+)  # fmt: skip
+
+
+def link(draw: random.Random) -> tuple[str, str]:
+    """A page and a query: some parameters, some of them more than once, each possible or not."""
+    count = draw.choice([1, 1, 2, 3, 5, 8, 20])
+    pairs = [(draw.choice(NAMES), draw.choice(VALUES)) for _ in range(count)]
+    if draw.random() < 0.2:
+        pairs *= 2  # repeated keys
+    query = urlencode(pairs) if draw.random() < 0.9 else "&".join(f"{name}={value}" for name, value in pairs)
+    return draw.choice(["", *PAGES, "no_such_page"]), query
+
+
+def message(draw: random.Random, visitor: Visitor) -> bytes:
+    """What no page would send: noise, half a message, unknown widgets, known ones with values of another kind."""
+    asked = BackMsg()
+    client = asked.rerun_script
+    client.query_string = draw.choice(["", visitor.query, "a=" + "b" * 100_000])
+    client.page_script_hash = draw.choice([visitor.page_hash, "", "0" * 32, "x" * 10_000])
+    client.fragment_id = draw.choice(["", "no such fragment", *visitor.fragments.values()])
+    for identity in draw.sample(sorted(visitor.states), k=min(5, len(visitor.states))):
+        state = client.widget_states.widgets.add(id=draw.choice([identity, "$$ID-of-nothing", ""]))
+        kind = draw.randrange(6)
+        if kind == 0:
+            state.double_array_value.data.extend([draw.choice([1e308, float("nan"), float("inf"), -7.5])] * 3)
+        elif kind == 1:
+            state.string_value = draw.choice(VALUES).replace("\x00", "")
+        elif kind == 2:
+            state.int_value = draw.choice([-(2**63), 2**63 - 1, 0])
+        elif kind == 3:
+            state.json_value = draw.choice(["{", "[]", '{"pin": 7}', '{"pin": "9-9-9-9"}', "null", "NaN"])
+        elif kind == 4:
+            state.string_array_value.data.extend(["<b>"] * 100)
+        else:
+            state.bool_value = True
+    whole: bytes = asked.SerializeToString()
+    return draw.choice([whole, whole, whole, whole[: len(whole) // 2], draw.randbytes(draw.randrange(1, 500)), b""])
+
+
+async def open_links(server: Server, count: int, draw: random.Random) -> Counter[str]:
+    """Every link in a session of its own, four at a time."""
+    found: Counter[str] = Counter()
+    links = [link(draw) for _ in range(count)]
+
+    async def open_some(mine: list[tuple[str, str]]) -> None:
+        for page, query in mine:
+            visitor = Visitor(server.address, query, page)
+            try:
+                run = await visitor.open()
+                found["ran to the end"] += not run.faults
+                found["showed an error"] += bool(run.faults)
+                found[f"took over {SLOW:g} s"] += run.seconds > SLOW
+                for fault in run.faults:
+                    print(f"  {page}?{query[:200]}: {fault[:200]}")
+                await visitor.close()
+            except (TimeoutError, OSError, ConnectionClosed) as error:
+                found["lost"] += 1
+                print(f"  {page}?{query[:200]}: {error!r}")
+
+    await asyncio.gather(*(open_some(links[start::4]) for start in range(4)))
+    return found
+
+
+async def send_messages(server: Server, count: int, draw: random.Random) -> Counter[str]:
+    """One after the other; a socket that the server closes is opened again."""
+    found: Counter[str] = Counter()
+    visitor = Visitor(server.address)
+    await visitor.open()
+    for _ in range(count):
+        await visitor.socket.send(message(draw, visitor))
+        found["sent"] += 1
+        try:
+            run = await visitor.move("Any seed", draw.randrange(1000))
+            found["answered by the same session"] += not run.faults
+            found["an error shown"] += bool(run.faults)
+        except (TimeoutError, OSError, ConnectionClosed):
+            found["socket closed by the server"] += 1
+            with suppress(Exception):
+                await visitor.close()
+            visitor = Visitor(server.address)
+            await visitor.open()
+    await visitor.close()
+    fresh = await Visitor(server.address).open()
+    found["a new session gets its page"] = int(not fresh.faults)
+    return found
+
+
+def main(links: int, messages: int) -> int:
+    """Print what became of them; 1 if anything went wrong."""
+    with serve(APP) as server:
+        asyncio.run(open_links(server, 20, random.Random(1)))
+        before, start = memory_of(server.process), time.perf_counter()
+        opened = asyncio.run(open_links(server, links, random.Random(2)))
+        print(f"{links} links in {time.perf_counter() - start:.0f} s: {dict(opened)}")
+        sent = asyncio.run(send_messages(server, messages, random.Random(3)))
+        print(f"{messages} messages: {dict(sent)}")
+        grown = memory_of(server.process) - before
+        traces = server.log.read_text(errors="replace").count("Traceback")
+    print(f"the server's memory grew by {grown} MB ({ALLOWED} allowed); its log holds {traces} stack traces")
+    bad = opened["showed an error"] + opened["lost"] + opened[f"took over {SLOW:g} s"]
+    return 1 if bad or not sent["a new session gets its page"] or grown > ALLOWED else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(int(text) for text in sys.argv[1:3]), *(LINKS, MESSAGES)[len(sys.argv) - 1 :]))
