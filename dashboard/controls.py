@@ -195,7 +195,7 @@ def _heads() -> None:
 
 def _take_heads() -> None:
     had_notice = st.session_state.pop(_NOTICE, None)
-    rerun(PICTURE, VERDICT, *([_HEADS] if had_notice else []))()
+    rerun(PICTURE, *([_HEADS] if had_notice else []), VERDICT)()
 
 
 def _fit_heads() -> None:
@@ -205,7 +205,7 @@ def _fit_heads() -> None:
     before = st.session_state.get("num_heads") or nearest_head_count(embed_dim, DEFAULT.num_heads)
     fits = before in head_counts(embed_dim)
     st.session_state["num_heads"] = before if fits else _moved(before, embed_dim)
-    rerun(PICTURE, VERDICT, *([_HEADS] if st.session_state[_HAS_HEADS] else []))()
+    rerun(PICTURE, *([_HEADS] if st.session_state[_HAS_HEADS] else []), VERDICT)()
 
 
 def _moved(heads: int, embed_dim: int) -> int:
@@ -220,7 +220,7 @@ def _seed() -> None:
     slider, number = st.columns([3, 2], vertical_alignment="bottom")
     seed = number.number_input(
         "Any seed", 0, MAX_SEED, value=DEFAULT.seed, step=1, key="seed", bind=_URL, label_visibility="collapsed",
-        on_change=rerun(PICTURE, VERDICT, _SEED),
+        on_change=rerun(PICTURE, _SEED, VERDICT),
     )  # fmt: skip
     st.session_state[_SEED_SLIDER] = min(seed, SEEDS_ON_SLIDER)
     slider.slider("Seed", 0, SEEDS_ON_SLIDER, key=_SEED_SLIDER, on_change=_take_slider_seed)
@@ -228,7 +228,7 @@ def _seed() -> None:
 
 def _take_slider_seed() -> None:
     st.session_state["seed"] = st.session_state[_SEED_SLIDER]
-    rerun(PICTURE, VERDICT, _SEED)()
+    rerun(PICTURE, _SEED, VERDICT)()
 
 
 def _reset_tolerance() -> None:

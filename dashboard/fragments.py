@@ -1,4 +1,8 @@
-"""The fragments that every page has, and the callback by which a control runs only those that depend on it."""
+"""The fragments that every page has, and the callback by which a control runs only those that depend on it.
+
+The picture first, then the controls that the control moved, then the verdict, which may take long: until a moved
+control is drawn again, the page would send its old value with the reader's next change.
+"""
 
 from collections.abc import Callable
 from typing import Final

@@ -116,7 +116,7 @@ def draw(kind_of_block: Callable[[], None]) -> None:
 def take_mistake() -> None:
     """Another mistake: the page opens on the first step that it breaks, at its worst cell."""
     worst_again("at", "at_step")
-    rerun(PICTURE, VERDICT, _MISTAKES)()
+    rerun(PICTURE, _MISTAKES, VERDICT)()
 
 
 PARAMETERS: Final[dict[str, Parameter]] = {

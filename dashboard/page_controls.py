@@ -161,7 +161,7 @@ def _mask() -> None:
         rules = st.pills(
             "Rules", RULES, selection_mode="multi", key="rules", bind=_URL,
             help="A query sees what all of them allow, and Causal too where it is on; a prefix is seen by everybody.",
-            on_change=rerun(PICTURE, VERDICT, _MASK),
+            on_change=rerun(PICTURE, _MASK, VERDICT),
         )  # fmt: skip
         for rule, label, key, smallest, largest, value in _SLIDERS:
             if rule in rules:

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import pytest
+import streamlit as st
 
 from attention.compare import Tolerance
 from attention.config import MAX_SEED, MAX_TOKENS, AttentionConfig, head_counts
@@ -374,3 +375,24 @@ def test_pin_stays_in_the_scene_at_every_size() -> None:
         pin = reader.scene.header["pin"]
         last = config.num_tokens - 1
         assert pin == {"head": config.num_heads - 1, "query": last, "key": last}
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "moved"),
+    [("_seed_slider", 7, "_seed"), ("seed", 7, "_seed"), ("embed_dim", 64, "_heads")],
+)
+def test_a_moved_control_is_drawn_before_the_verdict(
+    control: str, value: int, moved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # else the page sends its old value with the next change, while the verdict is still being found
+    reader = open_scene(SMALL)
+    asked: list[list[str]] = []
+    again = st.rerun
+
+    def note(scope: list[str]) -> None:
+        asked.append(scope)
+        again(scope)
+
+    monkeypatch.setattr(st, "rerun", note)
+    reader.set(control, value)
+    assert asked[0] == ["picture", moved, "verdict"]
