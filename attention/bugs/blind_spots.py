@@ -51,20 +51,14 @@ def blind_spots(scene: Scene) -> BlindSpots:
     What shows with no settings of such a scene, as biases do on a head that has none, is not counted: the fixed
     probe is there for it.
     """
-    return _of_twin(twin(scene))
-
-
-@lru_cache(maxsize=1024)
-def _of_twin(scene: Scene) -> BlindSpots:
     can_show = [bug.key for bug in BUGS if not bug.right and bug.key not in _unseen(twin(_default(scene)))]
-    hidden = tuple(key for key in _unseen(scene) if key in can_show)
+    hidden = tuple(key for key in _unseen(twin(scene)) if key in can_show)
     settings: dict[str, Any] = {}
     left = len(hidden)
-    for change in _changes(scene):
+    for change in _changes(scene):  # of the scene itself: other head counts divide the twin
         if not left:
             break
-        tried = twin(_with(scene, settings | change))
-        still = sum(key in can_show for key in _unseen(tried))
+        still = sum(key in can_show for key in _unseen(twin(_with(scene, settings | change))))
         if still < left:
             settings, left = settings | change, still
     return BlindSpots(hidden, len(can_show), tuple(settings.items()), left)
@@ -158,10 +152,14 @@ def _default(scene: Scene) -> Scene:
 def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
     """Settings that may show more, one change after the other."""
     config = config_of(scene)
-    if isinstance(scene, tuple):
+    if isinstance(scene, tuple) and scene[1] != _without_rules(config, scene[1].causal):
         yield {"rules": []}
-    yield {"num_tokens": 16}
-    yield {"causal": True}
+        yield {"num_tokens": 16, "rules": []}  # a rule may hide as much of many tokens
+        yield {"causal": True}
+        yield {"causal": True, "rules": []}
+    else:
+        yield {"num_tokens": 16}
+        yield {"causal": True}
     if isinstance(scene, HeadConfig):
         yield {"head_dim": 64, "value_dim": 64}
     else:
@@ -169,6 +167,11 @@ def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
         yield {"num_heads": counts[0]} if counts else {"embed_dim": 768, "num_heads": 12}
     if isinstance(scene, BlockConfig):
         yield {"activation": "gelu"}
+
+
+def _without_rules(config: AttentionConfig, causal: bool) -> MaskConfig:
+    """The mask of the masks' page while none of its rules is on."""
+    return MaskConfig(num_queries=config.num_tokens, num_keys=config.num_tokens, causal=causal)
 
 
 def config_of(scene: Scene) -> AttentionConfig:
@@ -186,7 +189,7 @@ def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
         _, mask = scene
         causal = settings.get("causal", mask.causal)
         if "rules" in settings or "num_tokens" in settings:
-            return config, MaskConfig(num_queries=config.num_tokens, num_keys=config.num_tokens, causal=causal)
+            return config, _without_rules(config, causal)
         return config, replace(mask, causal=causal)
     if isinstance(scene, HeadConfig):
         widths = {name: settings[name] for name in ("head_dim", "value_dim") if name in settings}
