@@ -24,7 +24,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard import link, mistakes, page_controls
+from dashboard import heatmap, link, mistakes, page_controls
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -110,7 +110,7 @@ def keep_pin(key: str, head: int | None = None) -> None:
 
     `head` is for a picture whose tiles are no heads, but all of that one.
     """
-    pin = str(st.session_state[key]["pin"])[:_LONGEST]
+    pin = heatmap.clicked(key)[:_LONGEST]
     clicked = link.cell(pin)
     st.query_params["pin"] = pin if head is None or clicked is None else f"{head}-{clicked.query}-{clicked.key}"
 
