@@ -80,6 +80,7 @@ def asked(scene: AttentionConfig) -> Mistakes:
     """What is asked of the page of mistakes. One of a block needs a block; of blocks there is one."""
     state = st.session_state
     first, second, number = BY_NAME[state["mistake"]], BY_NAME.get(state["second"]), None
+    second = None if second is first else second
     in_block = first.of_block or (second is not None and second.of_block)
     if state.get("quiz", "off") != "off":
         number, in_block = int(st.query_params.get("question", "1")), state["quiz"] == "block"
