@@ -44,6 +44,7 @@ def assert_shown_after_a_click(reader: Reader) -> None:
     reader.press(label)
     assert reader.faults == reader.warnings == reader.notices == []
     assert notes(reader) == []
+    assert "curve" in reader.drew, "the sidebar too, which has other settings now"
     assert HIDES not in reader.verdict
     assert not any(name.startswith("Show them") for name in reader.buttons)
     said = label.removeprefix("Show them: ").split(", ")

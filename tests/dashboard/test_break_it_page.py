@@ -19,9 +19,12 @@ from attention.config import DTYPES, AttentionConfig
 from attention.multi_head import STEPS, allowed_by
 from attention.verify import ARITHMETIC
 from attention.verify_block import BlockConfig
+from dashboard import break_panel
+from dashboard.heatmap import Cell
 from tests.dashboard.helpers import SMALL, Reader, assert_shows, link, number
 from tests.dashboard.helpers import Scene as Drawn
 
+NAN, INF = math.nan, math.inf
 PAGE: Final = "break_it"
 APART: Final = "break_it_apart"
 ATTENTION: Final = [bug for bug in BUGS if not bug.of_block]
@@ -311,6 +314,30 @@ def test_the_tolerance_decides_the_colour_and_the_worst_cell() -> None:
         shown = run(scene, [bug], "norm_1")
         _, *at = compare("norm_1", shown.ours[None], shown.pytorch[None], tolerance).worst or ()
         assert_said(reader, shown, (0, at[0], at[1]), False, tolerance)
+
+
+def test_a_cell_that_both_mask_is_equal_to_the_last_bit() -> None:
+    bug = BY_KEY["scale-twice"]
+    reader = opened(bug, at="0-0-1", at_step="masked", rtol="0", atol="0")
+    assert reader.faults == []
+    (said,) = [text for text in reader.said if text.endswith("is allowed.")]
+    both = "`masked`, head 0, query 0 → key 1: ours **−∞**, PyTorch's **−∞**"
+    assert said == f"{both}, :green[0 apart]; nothing is allowed."
+    assert reader.picture(APART).weights[0, 0, 1] == 0
+
+
+def test_numbers_that_are_none_are_red() -> None:
+    check = compare("weights", torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 3), Tolerance(rtol=0.5, atol=0.5))
+    for ours, pytorch, apart in (
+        (NAN, 0.5, "nan"),
+        (0.5, NAN, "nan"),
+        (INF, 0.5, "∞"),
+        (INF, -INF, "∞"),
+        (0.5, INF, "∞"),
+    ):
+        said = break_panel.cell("weights", check, Cell(0, 1, 2), True, ours, pytorch)
+        assert f":red[**{apart} apart**]" in said
+        assert said.endswith(f"{'0.75' if pytorch == 0.5 else 'nothing'} is allowed.")
 
 
 # Two at once, and kinds of block -------------------------------------------------------------------------------------

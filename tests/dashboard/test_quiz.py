@@ -224,6 +224,16 @@ def test_next_question_goes_to_the_first_step_and_worst_cell() -> None:
     assert not {"at", "at_step"} & set(reader.app.query_params)
 
 
+def test_the_verdict_is_that_of_the_question_on_screen() -> None:
+    reader = opened()
+    for bug in questions(False)[:4]:
+        assert f"**`{bug.step}` is the first step that differs**" in reader.verdict
+        steps = {row[0]: row[2] for row in reader.table_of("steps")}
+        assert steps[bug.step] == "✗ differs"
+        assert reader.verdict == opened(number=number_of(bug.key)).verdict
+        reader.press("Next question")
+
+
 def test_a_changed_scene_takes_the_answer_away_but_not_the_score() -> None:
     bug = question(False, 0)
     reader = opened()
