@@ -49,7 +49,8 @@ def why(bug: Bug, judged: Judged, guess: Bug) -> str:
         else f"**{guess.name}** shows nothing"
     )
     if judged.guessed == judged.hidden:
-        would += f" too, but with other numbers: they are up to {judged.apart:.2g} apart there"
+        where = "there" if judged.step == judged.guessed else f"at `{judged.step}`"
+        would += f" too, but with other numbers: they are up to {judged.apart:.2g} apart {where}"
     else:
         would += f", and here {first}"
     return f":red-badge[:material/cancel: not this one] {would}."

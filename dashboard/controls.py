@@ -9,10 +9,12 @@ the picture does.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from attention.compare import Tolerance
 from attention.config import (
@@ -24,7 +26,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard import link, mistakes, page_controls
+from dashboard import heatmap, link, mistakes, page_controls
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -110,7 +112,7 @@ def keep_pin(key: str, head: int | None = None) -> None:
 
     `head` is for a picture whose tiles are no heads, but all of that one.
     """
-    pin = str(st.session_state[key]["pin"])[:_LONGEST]
+    pin = heatmap.clicked(key)[:_LONGEST]
     clicked = link.cell(pin)
     st.query_params["pin"] = pin if head is None or clicked is None else f"{head}-{clicked.query}-{clicked.key}"
 
@@ -185,6 +187,8 @@ def _heads() -> None:
     counts = head_counts(embed_dim)
     if len(counts) == 1:  # a slider needs two ends
         st.session_state["num_heads"] = 1
+        with suppress(StreamlitAPIException):  # a slider has just gone, and its parameter goes with it
+            st.query_params.pop("num_heads", None)  # the next slider would take it, whatever a preset has set since
         st.caption(f"Heads: 1, the only count that divides {embed_dim}")
     else:
         nearest = nearest_head_count(embed_dim, DEFAULT.num_heads)

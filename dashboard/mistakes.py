@@ -24,6 +24,7 @@ from dashboard.link import Parameter, cell, one_of, whole_number
 QUIZZES: Final = ("off", "attention", "block")
 BY_NAME: Final = {bug.name: bug for bug in BUGS}
 NO_SECOND: Final = "none"
+LAST_QUESTION: Final = 999  # that a link may ask for
 
 _URL: Final = "query-params"
 _MISTAKES: Final = "_mistakes"
@@ -80,6 +81,7 @@ def asked(scene: AttentionConfig) -> Mistakes:
     """What is asked of the page of mistakes. One of a block needs a block; of blocks there is one."""
     state = st.session_state
     first, second, number = BY_NAME[state["mistake"]], BY_NAME.get(state["second"]), None
+    second = None if second is first else second
     in_block = first.of_block or (second is not None and second.of_block)
     if state.get("quiz", "off") != "off":
         number, in_block = int(st.query_params.get("question", "1")), state["quiz"] == "block"
@@ -126,7 +128,7 @@ PARAMETERS: Final[dict[str, Parameter]] = {
 }
 # what was clicked: no widget holds it
 CLICKED: Final[dict[str, Parameter]] = {
-    "question": Parameter(whole_number(1, 999)),
+    "question": Parameter(whole_number(1, LAST_QUESTION)),
     "at": Parameter(lambda text: cell(text) is not None),
     "at_step": Parameter(one_of(*PRE_NORM, *multi_head.STEPS)),
 }

@@ -6,7 +6,7 @@ from attention.bugs.catalogue import BUGS
 from attention.bugs.quiz import judge, questions
 from dashboard import break_panel, cached
 from dashboard.fragments import PICTURE, VERDICT, rerun
-from dashboard.mistakes import BY_NAME, Mistakes, worst_again
+from dashboard.mistakes import BY_NAME, LAST_QUESTION, Mistakes, worst_again
 
 
 def draw(mistakes: Mistakes) -> None:
@@ -24,7 +24,8 @@ def draw(mistakes: Mistakes) -> None:
     place, answer, other = st.columns([3, 1, 1], vertical_alignment="bottom")
     guess = place.selectbox("Your guess", options, index=None, placeholder="Choose a mistake", key="_guess")
     answer.button("Answer", type="primary", on_click=take_answer, args=(mistakes,), width="stretch")
-    other.button("Next question", on_click=take_next, args=(mistakes.number + 1,), width="stretch")
+    following = mistakes.number % LAST_QUESTION + 1
+    other.button("Next question", on_click=take_next, args=(following,), width="stretch")
     answered = st.session_state.get("_answered")
     if answered and guess and answered == (mistakes.name, mistakes.scene, guess):
         judged = cached.facts(

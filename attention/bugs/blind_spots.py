@@ -55,11 +55,10 @@ def blind_spots(scene: Scene) -> BlindSpots:
     hidden = tuple(key for key in _unseen(twin(scene)) if key in can_show)
     settings: dict[str, Any] = {}
     left = len(hidden)
-    for change in _changes(scene):
+    for change in _changes(scene):  # of the scene itself: other head counts divide the twin
         if not left:
             break
-        tried = twin(_with(scene, settings | change))
-        still = sum(key in can_show for key in _unseen(tried))
+        still = sum(key in can_show for key in _unseen(twin(_with(scene, settings | change))))
         if still < left:
             settings, left = settings | change, still
     return BlindSpots(hidden, len(can_show), tuple(settings.items()), left)

@@ -80,13 +80,18 @@ def both(mistakes: Mistakes) -> tuple[Trace, Trace]:
 
 
 def first_broken(mistakes: Mistakes) -> str:
-    """The first step that differs in float64; where none does, the one that the mistake is about."""
+    """The first step that differs in float64; where none does, the one that the mistake is about.
+
+    A quiz then shows the last step: that of the mistake would give it away.
+    """
 
     def found() -> str | None:
         return first_step(report(*both_with(mistakes.scene, mistakes.pieces, float64), MATHS))
 
     config = mistakes.scene
     own = mistakes.first.first_step(config.norm_first if isinstance(config, BlockConfig) else None)
+    if mistakes.number is not None:
+        own = steps_of(mistakes)[-1]
     return cached.facts(f"first step of {mistakes.name}", config, found) or own
 
 
@@ -121,7 +126,7 @@ def cell_picked(check: Check, shape: tuple[int, ...]) -> Cell:
 
 def take_cell(head: int, key: str) -> None:
     """Keep the cell that was clicked in the URL."""
-    keep_cell(str(st.session_state[key]["pin"]), head)
+    keep_cell(heatmap.clicked(key), head)
 
 
 @st.fragment(key=PICTURE)

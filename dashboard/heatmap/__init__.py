@@ -256,6 +256,11 @@ def _nothing() -> None:
     """What a picture without a pin calls."""
 
 
+def clicked(key: str) -> str:
+    """The cell that was clicked in the picture `key`, within its `on_pin`: "tile-row-column", or "none"."""
+    return str(st.session_state[key]["pin"]).partition("#")[0]
+
+
 def show(
     drawn: Picture,
     look: Look,

@@ -34,6 +34,10 @@ SCENES: Final = (
     AttentionConfig(embed_dim=28, num_heads=4, num_tokens=3, causal=False, seed=2**32 - 1),
 )
 PICTURE: Final = "heads_picture"
+SHOW: Final = "show_hidden"  # the button under a verdict whose scene hides mistakes
+
+# widgets that one fragment draws, or leaves out: who drew the first has the others too, or they are gone
+_TOGETHER: Final = {"_at_step": {"_at_head", "_guess"}, "quiz": {"mistake", "second", "norm", "activation"}}
 
 # the kinds of widget that the pages use
 _KINDS: Final = ("select_slider", "slider", "number_input", "toggle", "selectbox", "segmented_control", "pills")
@@ -200,7 +204,10 @@ class Reader:
         self.drew = {widget.key for widget in drawn}
         if "curve" in self.drew:  # only the whole script draws it
             self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
-            self.buttons = {button.label: button for button in app.button}
+            self.buttons = {}
+        for first, others in _TOGETHER.items():
+            if first in self.drew:
+                self.widgets = {key: widget for key, widget in self.widgets.items() if key not in others}
         self.widgets |= {widget.key: widget for widget in drawn}
         # a fragment may have left one out: its page has forgotten it
         self.widgets = {key: widget for key, widget in self.widgets.items() if key in app.session_state}
@@ -224,6 +231,8 @@ class Reader:
                 self.table = html.proto.body
                 self.differences = [text for text in _markdown(app) if not _is_headline(text)]
                 self.drew.add("table")
+                self.buttons = {label: button for label, button in self.buttons.items() if button.key != SHOW}
+        self.buttons |= {button.label: button for button in app.button}
         for text in filter(_is_headline, _markdown(app)):
             self.verdict = text
         captions = [caption.value for caption in app.caption]

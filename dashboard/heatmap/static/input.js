@@ -80,7 +80,9 @@ function togglePin(view, cell) {
   view.pin = same ? null : cell;
   view.mark();
   describe(view);
-  view.setStateValue("pin", view.pin ? `${cell.head}-${cell.query}-${cell.key}` : "none");
+  // The time makes each click another one: the page may have moved on since, and the same cell is news to it.
+  const pin = view.pin ? `${cell.head}-${cell.query}-${cell.key}` : "none";
+  view.setStateValue("pin", `${pin}#${Date.now()}`);
 }
 
 function key(view, event) {
