@@ -185,7 +185,6 @@ def _heads() -> None:
     counts = head_counts(embed_dim)
     if len(counts) == 1:  # a slider needs two ends
         st.session_state["num_heads"] = 1
-        st.query_params.pop("num_heads", None)  # the next slider would take it, whatever a preset has set since
         st.caption(f"Heads: 1, the only count that divides {embed_dim}")
     else:
         nearest = nearest_head_count(embed_dim, DEFAULT.num_heads)
