@@ -222,6 +222,11 @@ def more() -> None:
     lesson.put(tables.html(further.of_properties(found), kind="claims"))
     if all(one.holds for one in found):
         st.markdown("All of it holds, mistake or not: only the comparison with PyTorch tells.")
+    elif all(bug.right for bug in mistakes.both):
+        st.markdown(
+            "No mistake all the same: the numbers are right up to rounding. But the softmax ran over later tokens too, "
+            "so the last bits of earlier outputs move with them."
+        )
     if mistakes.number is None or quiz_panel.is_solved(mistakes):
         beside(mistakes)
 

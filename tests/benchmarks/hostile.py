@@ -1,10 +1,9 @@
-"""Bad input, tried and counted: links that ask for nonsense, and messages that no page would send.
+"""Links that ask for nonsense, tried and counted.
 
-    python -m tests.benchmarks.hostile [links] [messages]
+    python -m tests.benchmarks.hostile [links]
 
 Every link is opened in a session of its own; what counts is that the page runs to its end, shows no error, and takes
-no more than its time. Every message goes over an open socket; what counts is that the server goes on: after each the
-same or another session gets its page. It ends with 1 if anything of it went wrong, or the server's memory has grown.
+no more than its time. It ends with 1 if anything of it went wrong, or the server's memory has grown.
 """
 
 import asyncio
@@ -12,11 +11,9 @@ import random
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
 from typing import Final
 from urllib.parse import urlencode
 
-from streamlit.proto.BackMsg_pb2 import BackMsg
 from websockets.exceptions import ConnectionClosed
 
 from tests.benchmarks.load import APP, memory_of
@@ -24,7 +21,6 @@ from tests.benchmarks.visitor import Visitor
 from tests.browser.serving import Server, serve
 
 LINKS: Final = 2000
-MESSAGES: Final = 500
 ALLOWED: Final = 300  # MB
 SLOW: Final = 5.0  # seconds
 
@@ -58,32 +54,6 @@ def link(draw: random.Random) -> tuple[str, str]:
     return draw.choice(["", *PAGES, "no_such_page"]), query
 
 
-def message(draw: random.Random, visitor: Visitor) -> bytes:
-    """What no page would send: noise, half a message, unknown widgets, known ones with values of another kind."""
-    asked = BackMsg()
-    client = asked.rerun_script
-    client.query_string = draw.choice(["", visitor.query, "a=" + "b" * 100_000])
-    client.page_script_hash = draw.choice([visitor.page_hash, "", "0" * 32, "x" * 10_000])
-    client.fragment_id = draw.choice(["", "no such fragment", *visitor.fragments.values()])
-    for identity in draw.sample(sorted(visitor.states), k=min(5, len(visitor.states))):
-        state = client.widget_states.widgets.add(id=draw.choice([identity, "$$ID-of-nothing", ""]))
-        kind = draw.randrange(6)
-        if kind == 0:
-            state.double_array_value.data.extend([draw.choice([1e308, float("nan"), float("inf"), -7.5])] * 3)
-        elif kind == 1:
-            state.string_value = draw.choice(VALUES).replace("\x00", "")
-        elif kind == 2:
-            state.int_value = draw.choice([-(2**63), 2**63 - 1, 0])
-        elif kind == 3:
-            state.json_value = draw.choice(["{", "[]", '{"pin": 7}', '{"pin": "9-9-9-9"}', "null", "NaN"])
-        elif kind == 4:
-            state.string_array_value.data.extend(["<b>"] * 100)
-        else:
-            state.bool_value = True
-    whole: bytes = asked.SerializeToString()
-    return draw.choice([whole, whole, whole, whole[: len(whole) // 2], draw.randbytes(draw.randrange(1, 500)), b""])
-
-
 async def open_links(server: Server, count: int, draw: random.Random) -> Counter[str]:
     """Every link in a session of its own, four at a time."""
     found: Counter[str] = Counter()
@@ -108,45 +78,19 @@ async def open_links(server: Server, count: int, draw: random.Random) -> Counter
     return found
 
 
-async def send_messages(server: Server, count: int, draw: random.Random) -> Counter[str]:
-    """One after the other; a socket that the server closes is opened again."""
-    found: Counter[str] = Counter()
-    visitor = Visitor(server.address)
-    await visitor.open()
-    for _ in range(count):
-        await visitor.socket.send(message(draw, visitor))
-        found["sent"] += 1
-        try:
-            run = await visitor.move("Any seed", draw.randrange(1000))
-            found["answered by the same session"] += not run.faults
-            found["an error shown"] += bool(run.faults)
-        except (TimeoutError, OSError, ConnectionClosed):
-            found["socket closed by the server"] += 1
-            with suppress(Exception):
-                await visitor.close()
-            visitor = Visitor(server.address)
-            await visitor.open()
-    await visitor.close()
-    fresh = await Visitor(server.address).open()
-    found["a new session gets its page"] = int(not fresh.faults)
-    return found
-
-
-def main(links: int, messages: int) -> int:
+def main(links: int) -> int:
     """Print what became of them; 1 if anything went wrong."""
     with serve(APP) as server:
         asyncio.run(open_links(server, 20, random.Random(1)))
         before, start = memory_of(server.process), time.perf_counter()
         opened = asyncio.run(open_links(server, links, random.Random(2)))
         print(f"{links} links in {time.perf_counter() - start:.0f} s: {dict(opened)}")
-        sent = asyncio.run(send_messages(server, messages, random.Random(3)))
-        print(f"{messages} messages: {dict(sent)}")
         grown = memory_of(server.process) - before
         traces = server.log.read_text(errors="replace").count("Traceback")
     print(f"the server's memory grew by {grown} MB ({ALLOWED} allowed); its log holds {traces} stack traces")
     bad = opened["showed an error"] + opened["lost"] + opened[f"took over {SLOW:g} s"]
-    return 1 if bad or not sent["a new session gets its page"] or grown > ALLOWED else 0
+    return 1 if bad or traces or grown > ALLOWED else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(int(text) for text in sys.argv[1:3]), *(LINKS, MESSAGES)[len(sys.argv) - 1 :]))
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else LINKS))
