@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import streamlit as st
 
-from dashboard import assets, memory
+from dashboard import assets
 
 
 @asynccontextmanager
@@ -21,7 +21,6 @@ async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
     from attention.verify_head import HeadConfig, verify_head
     from dashboard import lesson, page_controls  # noqa: F401 (imported here so that no visitor waits for it)
 
-    memory.give_back()
     # One thread a run: on a small machine a second one would take its core from other visitors, or the browser.
     torch.set_num_threads(1)
     assets.packed("plotly.min.js")

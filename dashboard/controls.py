@@ -51,6 +51,7 @@ _HAS_HEADS: Final = "_has_heads"  # whether the page has that fragment
 _SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
 _SEED_SLIDER: Final = "_seed_slider"
+_TOLD: Final = "_seed_told"  # what the field of the seed shows, while it has not been drawn since the slider moved
 
 
 @dataclass(frozen=True)
@@ -221,18 +222,29 @@ def _moved(heads: int, embed_dim: int) -> int:
 @st.fragment(key=_SEED)
 def _seed() -> None:
     """A slider over the first seeds, and a field that takes any."""
+    st.session_state.pop(_TOLD, None)
     slider, number = st.columns([3, 2], vertical_alignment="bottom")
     seed = number.number_input(
         "Any seed", 0, MAX_SEED, value=DEFAULT.seed, step=1, key="seed", bind=_URL, label_visibility="collapsed",
-        on_change=rerun(PICTURE, _SEED, VERDICT),
+        on_change=_take_typed_seed,
     )  # fmt: skip
     st.session_state[_SEED_SLIDER] = min(seed, SEEDS_ON_SLIDER)
     slider.slider("Seed", 0, SEEDS_ON_SLIDER, key=_SEED_SLIDER, on_change=_take_slider_seed)
 
 
 def _take_slider_seed() -> None:
-    st.session_state["seed"] = st.session_state[_SEED_SLIDER]
-    rerun(PICTURE, _SEED, VERDICT)()
+    state = st.session_state
+    state.setdefault(_TOLD, state["seed"])
+    state["seed"] = state[_SEED_SLIDER]
+    rerun(PICTURE, VERDICT, _SEED)()
+
+
+def _take_typed_seed() -> None:
+    """A page sends the seed that it was last told with every change: until the slider's is drawn, nobody typed it."""
+    state = st.session_state
+    if state["seed"] == state.get(_TOLD):
+        state["seed"] = state[_SEED_SLIDER]
+    rerun(PICTURE, VERDICT, _SEED)()
 
 
 def _reset_tolerance() -> None:

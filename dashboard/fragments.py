@@ -1,7 +1,8 @@
 """The fragments that every page has, and the callback by which a control runs only those that depend on it.
 
-The picture first, then the controls that the control moved, then the verdict, which may take long: until a moved
-control is drawn again, the page would send its old value with the reader's next change.
+The picture first. A control that another has moved comes before the verdict, which may take long: until it is drawn
+again, the page would send its old value with the reader's next change. The field of the seed alone comes last, since
+drawing it costs the browser as much as the picture; `controls` knows what it was last told.
 """
 
 from collections.abc import Callable

@@ -379,7 +379,7 @@ def test_pin_stays_in_the_scene_at_every_size() -> None:
 
 @pytest.mark.parametrize(
     ("control", "value", "moved"),
-    [("_seed_slider", 7, "_seed"), ("seed", 7, "_seed"), ("embed_dim", 64, "_heads")],
+    [("embed_dim", 64, "_heads"), ("embed_dim", 7, "_heads")],
 )
 def test_a_moved_control_is_drawn_before_the_verdict(
     control: str, value: int, moved: str, monkeypatch: pytest.MonkeyPatch
@@ -396,3 +396,34 @@ def test_a_moved_control_is_drawn_before_the_verdict(
     monkeypatch.setattr(st, "rerun", note)
     reader.set(control, value)
     assert asked[0] == ["picture", moved, "verdict"]
+
+
+def test_a_seed_that_nobody_typed_does_not_come_back() -> None:
+    # the page was told of seed 42, the slider was moved to 7, and before the field is drawn again another control moves
+    reader = open_scene(SMALL)
+    reader.set("_seed_slider", 7)
+    assert reader.value("seed") == 7
+    assert "_seed_told" not in reader.app.session_state, "the field has been drawn"
+    reader.app.session_state["_seed_told"] = 42
+    reader.widgets["seed"].set_value(42)
+    reader.set("num_tokens", 4)
+    assert reader.value("seed") == 7
+    assert reader.scene.header["id"].startswith("3x4-of-12-causal-seed7-")
+    # once it is drawn, 42 is a seed like any other
+    assert reader.set("seed", 42).value("seed") == 42
+
+
+def test_the_field_keeps_what_it_was_told_over_several_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {"seed": 42, "_seed_slider": 7}
+    monkeypatch.setattr(st, "session_state", state)
+    monkeypatch.setattr(controls, "rerun", lambda *_fragments: lambda: None)
+    controls._take_slider_seed()
+    state["_seed_slider"] = 9
+    controls._take_slider_seed()
+    assert state == {"seed": 9, "_seed_slider": 9, "_seed_told": 42}
+    state["seed"] = 42
+    controls._take_typed_seed()
+    assert state["seed"] == 9
+    state["seed"] = 5
+    controls._take_typed_seed()
+    assert state["seed"] == 5
