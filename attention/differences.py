@@ -18,6 +18,7 @@ from attention.compare import Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
 from attention.differing_calls import PAIRS, Call, Pair
 from attention.differing_scene import Scene, scene_of
+from attention.multi_head import matrix
 
 _KERNELS = ("attention", "baddbmm", "softmax", "encoder_layer")
 
@@ -118,15 +119,18 @@ def differ(config: AttentionConfig, topic: str, name: str, head: int, tolerance:
         ours = pair.ours.find(scene)
     left, left_found = _side(pair.left, pair.titles[0], scene, ours, pair, tolerance)
     right, right_found = _side(pair.right, pair.titles[1], scene, ours, pair, tolerance)
-    drawn = _drawn(left_found, head), _drawn(right_found, head)
+    # the average of the heads has no head to choose
+    drawn_left, drawn_right = (None if found is None else matrix(found, head) for found in (left_found, right_found))
     has_heads = [found is not None and found.ndim == 4 for found in (left_found, right_found)]
-    compared = (left_found, right_found) if has_heads[0] == has_heads[1] else drawn  # an average against one head
+    compared = (
+        (left_found, right_found) if has_heads[0] == has_heads[1] else (drawn_left, drawn_right)
+    )  # an average against one head
     differing, largest, spacings = _apart(*compared)
     cells = 0 if compared[1] is None else compared[1].numel()
     difference = Difference(
         topic, pair.name, pair.step, pair.ours.what, left, right, cells, differing, largest, spacings
     )
-    return Shown(difference, *drawn)
+    return Shown(difference, drawn_left, drawn_right)
 
 
 class _Kernels(TorchDispatchMode):
@@ -228,10 +232,3 @@ def _apart(left: Tensor | None, right: Tensor | None) -> tuple[int | None, float
     biggest = right.double().nan_to_num().abs().max().item()
     spacing = 2.0 ** math.floor(math.log2(biggest)) * torch.finfo(right.dtype).eps if biggest else math.inf
     return int((~same).sum()), largest, largest / spacing
-
-
-def _drawn(found: Tensor | None, head: int) -> Tensor | None:
-    """One head's (T, S) or (T, D), or the output (T, E); the average of the heads has no head to choose."""
-    if found is None:
-        return None
-    return found[0, head] if found.ndim == 4 else found[0]

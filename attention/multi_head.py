@@ -130,6 +130,11 @@ def split_heads(x: Float[Tensor, "B T E"], num_heads: int) -> Float[Tensor, "B H
     return blocks.transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
 
 
+def matrix(step: Tensor, head: int) -> Tensor:
+    """A step of the first sequence as (rows, columns): of one within heads, that of one head."""
+    return step[0, head] if step.ndim == 4 else step[0]
+
+
 def draw(config: AttentionConfig) -> Inputs:
     """The tokens and parameters of a config."""
     return sample.draw_tokens(config), sample.draw_parameters(config)

@@ -5,8 +5,9 @@ from typing import Final
 
 import streamlit as st
 
-from attention.bugs.blind_spots import BlindSpots, Scene, blind_spots
+from attention.bugs.blind_spots import BlindSpots, blind_spots
 from attention.bugs.catalogue import BY_KEY
+from attention.scenes import Scene
 from dashboard.controls import CALLED, set_scene
 
 # so many stand in the note by name

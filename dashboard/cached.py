@@ -12,14 +12,13 @@ from typing import Any, Final, Generic, TypeVar
 import streamlit as st
 
 from attention.compare import Tolerance
-from attention.config import AttentionConfig
-from attention.mask_config import MaskConfig
+from attention.scenes import Scene
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 from dashboard.heatmap import Picture
 
 Value = TypeVar("Value")
-Config = AttentionConfig | HeadConfig | BlockConfig | tuple[AttentionConfig, MaskConfig]
+Config = Scene
 
 
 class Held(Generic[Value]):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from attention.bugs.blind_spots import Scene, config_of
 from attention.claims import Claim
+from attention.scenes import Scene, config_of
 from attention.verify import Verdict
 from dashboard import blind_note, controls, fragments, presets, sources, tables, verdict_panel
 from dashboard.presets import Preset

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from attention.bugs.catalogue import BUGS
-from attention.bugs.quiz import judge, questions
+from attention.bugs.quiz import Judged, judge, questions
 from dashboard import break_panel, cached
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.mistakes import BY_NAME, LAST_QUESTION, Mistakes, worst_again
@@ -28,12 +28,13 @@ def draw(mistakes: Mistakes) -> None:
     other.button("Next question", on_click=take_next, args=(following,), width="stretch")
     answered = st.session_state.get("_answered")
     if answered and guess and answered == (mistakes.name, mistakes.scene, guess):
-        judged = cached.facts(
-            f"{mistakes.name}: {guess}",
-            mistakes.scene,
-            lambda: judge(mistakes.scene, mistakes.first, BY_NAME[guess]),
-        )
-        st.markdown(break_panel.why(mistakes.first, judged, BY_NAME[guess]))
+        st.markdown(break_panel.why(mistakes.first, judged(mistakes, guess), BY_NAME[guess]))
+
+
+def judged(mistakes: Mistakes, guess: str) -> Judged:
+    """What a guess comes to."""
+    name, scene = f"{mistakes.name}: {guess}", mistakes.scene
+    return cached.facts(name, scene, lambda: judge(scene, mistakes.first, BY_NAME[guess]))
 
 
 def take_answer(mistakes: Mistakes) -> None:
@@ -41,9 +42,9 @@ def take_answer(mistakes: Mistakes) -> None:
     state = st.session_state
     if guess := state.get("_guess"):
         state["_answered"] = mistakes.name, mistakes.scene, guess
-        judged = judge(mistakes.scene, mistakes.first, BY_NAME[guess])
-        state["_score"].setdefault(mistakes.name, judged.right)
-        if judged.right:
+        right = judged(mistakes, guess).right
+        state["_score"].setdefault(mistakes.name, right)
+        if right:
             state["_solved"] = mistakes.name
     rerun(PICTURE)()
 

@@ -17,13 +17,11 @@ from attention.bugs.pieces import BlockPieces, attend, run_block, within_heads
 from attention.config import AttentionConfig, head_counts
 from attention.mask_config import MaskConfig
 from attention.multi_head import allowed_by, draw, masked_scene
+from attention.scenes import Scene, config_of
 from attention.single_head import HeadTrace
 from attention.verify import MATHS, Trace, checks
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
-
-# attention, one head of free widths, a block, attention under a mask of its own
-Scene = AttentionConfig | HeadConfig | BlockConfig | tuple[AttentionConfig, MaskConfig]
 
 # so large a twin is at most, and what it keeps of a scene: whatever is 1 there stays 1
 _HEADS: Final = 3
@@ -51,7 +49,8 @@ def blind_spots(scene: Scene) -> BlindSpots:
     What shows with no settings of such a scene, as biases do on a head that has none, is not counted: the fixed
     probe is there for it.
     """
-    can_show = [bug.key for bug in BUGS if not bug.right and bug.key not in _unseen(twin(_default(scene)))]
+    never = _unseen(twin(_default(scene)))
+    can_show = [bug.key for bug in BUGS if not bug.right and bug.key not in never]
     hidden = tuple(key for key in _unseen(twin(scene)) if key in can_show)
     settings: dict[str, Any] = {}
     left = len(hidden)
@@ -167,13 +166,6 @@ def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
         yield {"num_heads": counts[0]} if counts else {"embed_dim": 768, "num_heads": 12}
     if isinstance(scene, BlockConfig):
         yield {"activation": "gelu"}
-
-
-def config_of(scene: Scene) -> AttentionConfig:
-    """What every scene has: sizes, seed, dtype."""
-    if isinstance(scene, tuple):
-        return scene[0]
-    return scene if isinstance(scene, AttentionConfig) else scene.scene
 
 
 def _mask_without_rules(config: AttentionConfig, causal: bool) -> MaskConfig:

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Final
 
 import torch
-from torch import Tensor
 
 from attention import reference, reference_block, sample, verify_block
 from attention.bugs.pieces import BlockPieces, attend, run_block
 from attention.compare import Tolerance
 from attention.config import AttentionConfig
 from attention.multi_head import allowed_by
+from attention.scenes import config_of
 from attention.verify import ARITHMETIC, Report, Sides, Trace, Verdict, check_probe
 from attention.verify_block import BlockConfig
 
@@ -32,7 +32,7 @@ def both_with(scene: Scene, pieces: BlockPieces, dtype: torch.dtype | None = Non
 
     Of blocks there is one, however deep the scene is.
     """
-    config = scene if isinstance(scene, AttentionConfig) else scene.scene
+    config = config_of(scene)
     dtype, allowed, heads = dtype or config.torch_dtype, allowed_by(config), config.num_heads
     tokens = sample.draw_tokens(config).to(dtype)
     if isinstance(scene, AttentionConfig):
@@ -59,15 +59,10 @@ def probe_with(scene: Scene, pieces: BlockPieces) -> Report:
 
 def verify_with(scene: Scene, pieces: BlockPieces, tolerance: Tolerance | None = None) -> Verdict:
     """The verdict on a scene that is made of these pieces."""
-    dtype = (scene if isinstance(scene, AttentionConfig) else scene.scene).dtype
-    return sides_with(scene, pieces).judge(tolerance or ARITHMETIC[dtype], probe_with(scene, pieces))
+    tolerance = tolerance or ARITHMETIC[config_of(scene).dtype]
+    return sides_with(scene, pieces).judge(tolerance, probe_with(scene, pieces))
 
 
 def first_step(found: Report) -> str | None:
     """The step that a report names, or None where all are equal."""
     return found.first_difference.step if found.first_difference else None
-
-
-def matrix(tensor: Tensor, head: int) -> Tensor:
-    """A step of the first sequence as (rows, columns): of the steps within heads, those of one head."""
-    return tensor[0, head] if tensor.ndim == 4 else tensor[0]

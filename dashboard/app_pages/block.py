@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Final
 
 import streamlit as st
-from torch import Tensor
 
 from attention import block, claims, feed_forward, layer_norm, multi_head, sample, scaled_dot_product
 from attention.block import PRE_NORM
@@ -62,12 +61,6 @@ def both_placements(config: BlockConfig) -> tuple[tuple[str, BlockConfig], ...]:
     return tuple(("pre-norm" if first else "post-norm", replace(config, norm_first=first)) for first in (own, other))
 
 
-def matrix(inside: Inside, step: str, head: int) -> Tensor:
-    """A step as (rows, columns): of the steps within heads, those of one head."""
-    found = step_of(inside.trace, step)
-    return found[0, head] if found.ndim == 4 else found[0]
-
-
 line = lesson.begin(LESSON)
 held: cached.Held[tuple[Inside, Inside]] = cached.Held()
 
@@ -94,14 +87,15 @@ def picture() -> None:
     own, other = insides(config, index)
     lesson.put(block_panel.drawing(own.trace, step, index))
 
+    two = [multi_head.matrix(step_of(inside.trace, step), head) for inside in (own, other)]
+
     def packed() -> heatmap.Picture:
-        two = [matrix(inside, step, head) for inside in (own, other)]
         names = [name for name, _ in both_placements(config)]
         titles = [f"{name}: {step_picture.size(x)}" for name, x in zip(names, two, strict=True)]
         hatched = multi_head.allowed_by(config.scene) if step.endswith(("masked", "weights")) else None
         return step_picture.of_step(step, two, titles, config, hatched, note=f"block {index} head {head}")
 
-    norms = " and ".join(f"{mean_norm(matrix(inside, step, head)):.3g}" for inside in (own, other))
+    norms = " and ".join(f"{mean_norm(x):.3g}" for x in two)
     st.markdown(f"`{step}` of block {index}: {block_panel.SAID[step]}. Mean norm of a row: {norms}.")
     heatmap.show(
         cached.picture(f"{step}, block {index}, head {head}", config, packed),

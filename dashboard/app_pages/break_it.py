@@ -11,11 +11,11 @@ from torch import Tensor, float64
 from attention import multi_head
 from attention.block import POST_NORM, PRE_NORM
 from attention.bugs import pieces
-from attention.bugs.caught import both_with, first_step, matrix, verify_with
+from attention.bugs.caught import both_with, first_step, verify_with
 from attention.compare import Check, compare
-from attention.config import AttentionConfig
-from attention.multi_head import allowed_by
+from attention.multi_head import allowed_by, matrix
 from attention.properties import properties
+from attention.scenes import config_of
 from attention.verify import MATHS, Trace, Verdict, report
 from attention.verify_block import BlockConfig
 from dashboard import (
@@ -55,11 +55,6 @@ LESSON: Final = Lesson(
 def asked() -> Mistakes:
     """What is broken, in which scene."""
     return mistakes_asked(controls.asked().config)
-
-
-def scene_of(mistakes: Mistakes) -> AttentionConfig:
-    """The attention of the scene, within its block or alone."""
-    return mistakes.scene.scene if isinstance(mistakes.scene, BlockConfig) else mistakes.scene
 
 
 def steps_of(mistakes: Mistakes) -> tuple[str, ...]:
@@ -163,7 +158,7 @@ def show_step(mistakes: Mistakes, step: str, both: tuple[Tensor, Tensor], at: Ce
     """Both pictures of a step, and the numbers of the cell below them."""
     config = mistakes.scene
     two = [matrix(tensor, at.head) for tensor in both]
-    hatched = allowed_by(scene_of(mistakes)) if step.endswith(("masked", "weights")) else None
+    hatched = allowed_by(config_of(mistakes.scene)) if step.endswith(("masked", "weights")) else None
     note = f"{mistakes.name} head {at.head}"
 
     def packed() -> Picture:
@@ -195,14 +190,15 @@ def show_step(mistakes: Mistakes, step: str, both: tuple[Tensor, Tensor], at: Ce
 @st.fragment(key=MORE)
 def more() -> None:
     """Every head under the mistake, what gave it away, and the right code beside the wrong."""
-    mistakes, config = asked(), asked().scene
+    mistakes = asked()
+    config, attention = mistakes.scene, config_of(mistakes.scene)
     st.subheader("Every head, with the mistake", anchor=False)
 
     def heads() -> Picture:
         ours, _ = both_with(config, mistakes.pieces)
         weights = attrgetter("attention.weights" if mistakes.in_block else "weights")(ours)
         titles = [f"head {head}" for head in range(weights.shape[1])]
-        allowed = allowed_by(scene_of(mistakes))
+        allowed = allowed_by(attention)
         return step_picture.of_step("weights", list(weights[0]), titles, config, allowed, note=mistakes.name)
 
     look = controls.asked().look
@@ -215,9 +211,7 @@ def more() -> None:
     )
     st.subheader("What gave it away", anchor=False)
     found = cached.facts(
-        f"properties of {mistakes.name}",
-        scene_of(mistakes),
-        lambda: properties(scene_of(mistakes), mistakes.pieces.attention),
+        f"properties of {mistakes.name}", attention, lambda: properties(attention, mistakes.pieces.attention)
     )
     lesson.put(tables.html(further.of_properties(found), kind="claims"))
     if all(one.holds for one in found):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attention import reference, reference_block, sample, verify_head
 from attention.bugs import blind_spots as module
 from attention.bugs import pieces
-from attention.bugs.blind_spots import BlindSpots, Scene, blind_spots, twin
+from attention.bugs.blind_spots import BlindSpots, blind_spots, twin
 from attention.bugs.catalogue import BUGS, Bug
 from attention.bugs.pieces import BlockPieces
 from attention.compare import Tolerance, compare
@@ -21,6 +21,7 @@ from attention.config import MAX_TOKENS, AttentionConfig, head_counts
 from attention.mask_config import MaskConfig
 from attention.masks import Corner
 from attention.multi_head import allowed_by, draw, masked_scene
+from attention.scenes import Scene
 from attention.verify import checks
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig

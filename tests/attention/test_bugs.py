@@ -20,12 +20,12 @@ from attention.block import POST_NORM, PRE_NORM, run_block
 from attention.bugs import pieces as right
 from attention.bugs import wrong
 from attention.bugs.catalogue import BUGS, BY_KEY, Bug, joined
-from attention.bugs.caught import ATTENTION, BLOCK, Scene, first_step, matrix, probe_with, sides_with, verify_with
+from attention.bugs.caught import ATTENTION, BLOCK, Scene, first_step, probe_with, sides_with, verify_with
 from attention.bugs.pieces import RIGHT, RIGHT_BLOCK, BlockPieces, Pieces
 from attention.compare import Outcome, Tolerance
 from attention.config import AttentionConfig
 from attention.layer_norm import layer_norm
-from attention.multi_head import STEPS, allowed_by, attend, draw, project
+from attention.multi_head import STEPS, allowed_by, attend, draw, matrix, project
 from attention.sample import BlockParameters
 from attention.scaled_dot_product import softmax
 from attention.verify import ARITHMETIC, MATHS, Sides, report, sides_of

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 from websockets.exceptions import ConnectionClosed
 
+from dashboard import controls
 from tests.benchmarks.load import APP, memory_of
 from tests.benchmarks.visitor import Visitor
 from tests.browser.serving import Server, serve
@@ -24,16 +25,8 @@ LINKS: Final = 2000
 ALLOWED: Final = 300  # MB
 SLOW: Final = 5.0  # seconds
 
-PAGES: Final = (
-    "one_head", "masks", "head_counts", "four_ways", "block", "break_it", "precision", "pytorch_differs",
-)  # fmt: skip
-NAMES: Final = (
-    "embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype", "curve", "scale", "rtol", "atol", "pin", "head",
-    "head_dim", "value_dim", "rules", "window", "prefix", "pad_left", "pad_right", "document", "stride", "queries",
-    "keys", "corner", "training", "dropout", "depth", "norm", "activation", "block_step", "of_block", "step", "of_head",
-    "number", "loudness", "quiz", "mistake", "second", "question", "at", "at_step", "close_rtol", "close_atol",
-    "pass_step", "pass_seeds", "difference", "pair", "nothing_of_that_name", "_seed_slider", "",
-)  # fmt: skip
+PAGES: Final = sorted(file.stem for file in (APP.parent / "app_pages").glob("*.py"))
+NAMES: Final = (*controls._PARAMETERS, "nothing_of_that_name", "_seed_slider", "")
 VALUES: Final = (
     "", " ", "0", "-1", "1", "2", "12", "99", "1e9", "1e400", "-1e400", "NaN", "inf", "-inf", "None", "null", "true",
     "[]", "{}", "()", "0x10", "1_000", "१२", "12.0", "7.5", "9" * 400, "-" + "9" * 400, "a" * 10_000, "\x00", "\r\n",

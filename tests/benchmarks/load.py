@@ -121,23 +121,17 @@ async def a_class(server: Server, query: str, sessions: int, lasts: float = LAST
     return found
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which so large a share lies."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))] if ordered else float("nan")
-
-
 def row(what: str, sessions: int, found: Found) -> str:
     """One line of the table."""
     seconds = [1000 * run.seconds for run in found.runs]
     opened = [1000 * run.seconds for run in found.opened]
     changes = len(found.runs) or 1
-    middle, late = statistics.median(seconds), percentile(seconds, 0.95)
+    middle, late = statistics.median(seconds), statistics.quantiles(seconds, n=20)[-1]
     size = statistics.median(run.received for run in found.runs)
     return (
         f"{what:10} {sessions:4} {len(found.runs):6} {middle:8.0f} {late:7.0f} {max(seconds):7.0f} {found.faults:7} "
         f"{found.lost:5} {size:9.0f} {1000 * found.cpu / changes:7.0f} "
-        f"{statistics.median(opened):7.0f} {percentile(opened, 0.95):6.0f} {found.settled:7.2f} "
+        f"{statistics.median(opened):7.0f} {statistics.quantiles(opened, n=20)[-1]:6.0f} {found.settled:7.2f} "
         f"{found.memory[0]:6} {max(found.memory):6} {found.memory[-1]:6}"
     )
 

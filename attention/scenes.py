@@ -1,0 +1,16 @@
+"""The kinds of scene that pages show, and what they have in common."""
+
+from attention.config import AttentionConfig
+from attention.mask_config import MaskConfig
+from attention.verify_block import BlockConfig
+from attention.verify_head import HeadConfig
+
+# attention, one head of free widths, blocks, attention under a mask of its own
+Scene = AttentionConfig | HeadConfig | BlockConfig | tuple[AttentionConfig, MaskConfig]
+
+
+def config_of(scene: Scene) -> AttentionConfig:
+    """What every scene has: sizes, seed, dtype."""
+    if isinstance(scene, tuple):
+        return scene[0]
+    return scene if isinstance(scene, AttentionConfig) else scene.scene
