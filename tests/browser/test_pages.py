@@ -25,6 +25,23 @@ OVERFLOWING: Final = """
   return true;
 }).map((element) => element.outerHTML.slice(0, 120))
 """
+# By how many pixels the header lies over the page's title.
+UNDER_THE_HEADER: Final = """
+() => {
+  const box = (name) => document.querySelector(name).getBoundingClientRect();
+  return box("header").bottom - box("h1").top;
+}
+"""
+# Titles of tiles that lie over each other.
+OVERLAPPING: Final = """
+() => {
+  const titles = [...document.querySelectorAll(".heads .titles button:not([hidden])")];
+  const boxes = titles.map((title) => [title, title.getBoundingClientRect()]);
+  return boxes.filter(([a, x]) => boxes.some(([b, y]) =>
+    a !== b && x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1
+  )).map(([a]) => a.textContent);
+}
+"""
 # Whether anything was painted on the first picture: how many colours its canvas has.
 COLOURS: Final = """
 (canvas) => {
@@ -61,6 +78,8 @@ def test_a_page_fits_a_phone(open_page: OpenPage, path: str) -> None:
     page = open_page(path=path, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
     assert page.evaluate(OVERFLOWING) == []
+    assert page.evaluate(UNDER_THE_HEADER) <= 0
+    assert page.evaluate(OVERLAPPING) == []
 
 
 @pytest.mark.parametrize("path", LESSONS)

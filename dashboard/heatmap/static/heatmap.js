@@ -253,6 +253,7 @@ class View {
       const top = Math.max(box.top - 21, clip.top);
       const room = Math.min(box.left + box.width, clip.left + clip.width) - left;
       button.hidden = room < 52 || box.top + box.height < top + 21 || box.top - 21 > clip.top + clip.height - 21;
+      button.style.maxWidth = `${room}px`; // a long title ends before the next tile's begins
       button.classList.toggle("inside", top > box.top - 20);
       button.style.transform = `translate(${left}px, ${top}px)`;
     });
