@@ -44,34 +44,21 @@ class Held(Generic[Value]):
 
 
 @st.cache_data(max_entries=256, max_size="200MB", show_spinner=False)
-def _pictures(name: str, config: Config, _make: Callable[[], Picture]) -> Picture:
-    return _make()
-
-
-@st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def _verdicts(name: str, config: Config, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
-    return _make()
-
-
-@st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def _facts(name: str, config: Config, _make: Callable[[], Value]) -> Value:
-    return _make()
-
-
-def picture(name: str, config: Config, make: Callable[[], Picture]) -> Picture:
+def picture(name: str, config: Config, _make: Callable[[], Picture]) -> Picture:
     """A picture, packed for the browser; `name` tells a config's pictures apart."""
-    return _once(("picture", name, config), lambda maker: _pictures(name, config, maker), make)
+    return _gated(_make)
 
 
-def verdict(name: str, config: Config, tolerance: Tolerance, make: Callable[[], Value]) -> Value:
+@st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
+def verdict(name: str, config: Config, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
     """The verdict of a scene under the reader's tolerance, and what belongs to it; `name` is the page's."""
-    key = "verdict", name, config, tolerance
-    return _once(key, lambda maker: _verdicts(name, config, tolerance, maker), make)
+    return _gated(_make)
 
 
-def facts(name: str, config: Config, make: Callable[[], Value]) -> Value:
+@st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
+def facts(name: str, config: Config, _make: Callable[[], Value]) -> Value:
     """Small frozen values that stand beside a picture: statistics, claims, rows of a table."""
-    return _once(("facts", name, config), lambda maker: _facts(name, config, maker), make)
+    return _gated(_make)
 
 
 def known(name: str, config: Config) -> Any | None:
@@ -80,7 +67,7 @@ def known(name: str, config: Config) -> Any | None:
     A cached function may not draw a progress bar that stands outside of it, and would draw it again at every hit.
     """
     try:
-        return _facts(name, config, _refuse)
+        return facts(name, config, _refuse)
     except _UnknownError:
         return None
 
@@ -95,40 +82,25 @@ def _refuse() -> Any:
 
 # As many computations at once as there are cores: more of them would only hold more memory, each for longer.
 _GATE: Final = threading.BoundedSemaphore(os.cpu_count() or 1)
-_LOCK: Final = threading.Lock()
-_under_way: Final[dict[object, threading.Event]] = {}
 _inside: Final = threading.local()
 
 
-def _once(key: object, cache: Callable[[Callable[[], Value]], Value], make: Callable[[], Value]) -> Value:
-    """What the cache has; else make it, once the gate lets this visitor in.
+def _gated(make: Callable[[], Value]) -> Value:
+    """Make a value once the gate lets this visitor in; Streamlit lets the others who want the same wait for it.
 
-    Who asks for what somebody else is making waits for that, and takes no place at the gate. One computation within
-    another goes straight on: nobody who is in waits for somebody who is not.
+    Raises:
+        RuntimeError: it is made within another. Two visitors, each in with what needs the other's, would wait for ever.
     """
+    if make is _refuse:
+        return make()
     if getattr(_inside, "gate", False):
-        return cache(make)
-    while True:
+        raise RuntimeError("a cached value is made within another; make it before")
+    with _GATE:
+        _inside.gate = True
         try:
-            return cache(_refuse)
-        except _UnknownError:
-            pass
-        with _LOCK:
-            others = _under_way.get(key)
-            if others is None:
-                own = _under_way[key] = threading.Event()
-        if others is None:
-            break
-        others.wait()  # then look again: it may have failed, or be too large to be kept
-    try:
-        with _GATE:
-            _inside.gate = True
-            return cache(make)
-    finally:
-        _inside.gate = False
-        with _LOCK:
-            del _under_way[key]
-        own.set()
+            return make()
+        finally:
+            _inside.gate = False
 
 
 def identity(config: Config, name: str = "") -> str:

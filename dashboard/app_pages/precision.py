@@ -191,8 +191,10 @@ def verdict() -> None:
     asked, scene = controls.asked(), asked_scene()
     config = asked.config
 
+    budgets = measured(scene)
+
     def judge() -> Verdict:
-        return precision.judged(verify(config, asked.tolerance), config.dtype, measured(scene))
+        return precision.judged(verify(config, asked.tolerance), config.dtype, budgets)
 
     found = cached.verdict(KEY, config, asked.tolerance, judge)
     lesson.judged(line, (KEY, config), found, config, only=f"{config.dtype}: ")

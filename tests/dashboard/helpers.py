@@ -282,7 +282,7 @@ def assert_shows(scene: Scene, tiles: Sequence[Tensor], allowed: Tensor | None =
 
 def empty_caches() -> None:
     """Forget all that was computed for earlier tests."""
-    for function in (cached._pictures, cached._verdicts, cached._facts):
+    for function in (cached.picture, cached.verdict, cached.facts):
         function.clear()
 
 
