@@ -7,7 +7,7 @@ Normalization in the Transformer Architecture" (Xiong et al., 2020; norm before:
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,11 +27,14 @@ PRE_NORM = ("norm_1", *_ATTENTION, "sum_1", "norm_2", "hidden", "activated", "fe
 
 @dataclass(frozen=True)
 class BlockTrace:
-    """Every step of one block. In which order they come, `steps` says; the output is the last of them."""
+    """Every step of one block. In which order they come, `steps` says; the output is the last of them.
+
+    `attention` has the steps of an `AttentionTrace`; PyTorch's makes some of them when they are asked for.
+    """
 
     norm_first: bool
     x: Float[Tensor, "B T E"]
-    attention: AttentionTrace
+    attention: Any
     sum_1: Float[Tensor, "B T E"]
     norm_1: Float[Tensor, "B T E"]
     hidden: Float[Tensor, "B T F"]

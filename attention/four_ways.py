@@ -15,16 +15,16 @@ from attention.compare import Check, Tolerance, compare, largest_distance
 from attention.config import AttentionConfig
 from attention.einsum import attend_by_einsum
 from attention.ladder import MultiHeadAttention, MultiHeadAttentionWrapper
-from attention.sample import AttentionParameters
 from attention.verify import MATHS, Distance, Report, Sides, Verdict, probe, sides_of
 
 WAYS: Final = ("list of heads", "packed", "einsum", "PyTorch")
 # draws of dropout that are averaged, and runs that are timed: fewer where each takes long
-_DRAWS: Final = (8, 64)
-_RUNS: Final = (5, 15)
-_WORK: Final = 2**21  # numbers of output, over all draws
+_DRAWS: Final = (4, 32)
+_RUNS: Final = (5, 9)
+_WORK: Final = 2**19  # numbers of output, over all draws
 
 Module = TypeVar("Module", bound=nn.Module)
+Book = TypeVar("Book", MultiHeadAttentionWrapper, MultiHeadAttention)
 
 
 @dataclass(frozen=True)
@@ -48,33 +48,37 @@ class Timing:
 class FourWays:
     """All four, with the parameters of a scene copied into each. They are causal, as the book's classes always are.
 
-    Built on the meta device and then filled: constructors would draw from the random state of the whole process.
+    Built on the meta device and then filled: constructors would draw from the random state of the whole process. Each
+    is built when it is asked for, since it holds a copy of all parameters.
     """
 
     def __init__(self, config: AttentionConfig, dropout: float = 0.0, dtype: torch.dtype | None = None) -> None:
         dtype = dtype or config.torch_dtype
-        parameters = sample.draw_parameters(config).to(dtype)
-        width, heads, tokens = config.embed_dim, config.num_heads, config.num_tokens
-        with torch.device("meta"):
-            listed = MultiHeadAttentionWrapper(width, config.head_dim, tokens, dropout, heads, qkv_bias=True)
-            packed = MultiHeadAttention(width, width, tokens, dropout, heads, qkv_bias=True)
-            module = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.config, self.dropout, self.parameters = config, dropout, parameters
+        self.config, self.dropout, self.parameters = config, dropout, sample.draw_parameters(config).to(dtype)
         self.tokens = sample.draw_tokens(config).to(dtype)
-        self.allowed = masks.grid(masks.causal, tokens)
-        self.listed = _filled(listed, parameters, tokens)
-        self.packed = _filled(packed, parameters, tokens)
-        self.module = _filled(module, parameters, tokens)
-        self.module.eval()  # with dropout it would draw from the random state of the whole process
+        self.allowed = masks.grid(masks.causal, config.num_tokens)
+
+    def listed(self, dropout: float | None = None) -> MultiHeadAttentionWrapper:
+        """The book's list of heads, with the scene's dropout or another; in training where there is any."""
+        return self._book_s(MultiHeadAttentionWrapper, self.config.head_dim, dropout)
+
+    def packed(self, dropout: float | None = None) -> MultiHeadAttention:
+        """The book's packed form, likewise."""
+        return self._book_s(MultiHeadAttention, self.config.embed_dim, dropout)
+
+    def module(self) -> nn.MultiheadAttention:
+        """PyTorch's, in eval mode: with dropout it would draw from the random state of the whole process."""
+        with torch.device("meta"):
+            module = nn.MultiheadAttention(self.config.embed_dim, self.config.num_heads, batch_first=True)
+        return self._filled(module).eval()
 
     @torch.no_grad()
     def answers(self) -> tuple[Answer, ...]:
         """What each way says. With dropout, list and packed draw from one seed; einsum and PyTorch go without."""
-        self._set_training(self.dropout > 0)
-        listed = self.listed.trace(self.tokens, self._generator(0))
-        packed = self.packed.trace(self.tokens, self._generator(0))
+        listed = self.listed().trace(self.tokens, self._generator(0))
+        packed = self.packed().trace(self.tokens, self._generator(0))
         einsum = attend_by_einsum(self.tokens, self.parameters, self.config.num_heads, self.allowed)
-        output, weights = self._ask_pytorch()
+        output, weights = self._ask_pytorch(self.module())
         return (
             Answer(WAYS[0], listed.dropped, listed.output),
             Answer(WAYS[1], packed.dropped, packed.output),
@@ -85,28 +89,27 @@ class FourWays:
     @torch.no_grad()
     def mean_over_draws(self, draws: int) -> Float[Tensor, "B T E"]:
         """The mean of the packed form's output over many draws of dropout: what comes near the answer without it."""
-        self._set_training(True)
+        packed = self.packed()
         total = torch.zeros_like(self.tokens, dtype=torch.float64)
         for draw in range(draws):
-            total += self.packed(self.tokens, self._generator(draw))
+            total += packed(self.tokens, self._generator(draw))
         return (total / draws).to(self.tokens.dtype)
 
     def distance_of_mean(self, draws: int) -> float:
         """How far that mean is from the output without dropout: the root of the mean square of the difference."""
         mean = self.mean_over_draws(draws)
-        self._set_training(False)
         with torch.no_grad():
-            return float((mean - self.packed(self.tokens)).double().square().mean().sqrt())
+            return float((mean - self.packed(dropout=0.0)(self.tokens)).double().square().mean().sqrt())
 
     @torch.no_grad()
     def timings(self, clock: Callable[[], float] = time.perf_counter) -> tuple[Timing, ...]:
         """How long each takes without dropout: one after the other, many times, so that noise meets all alike."""
-        self._set_training(False)
+        listed, packed, module = self.listed(dropout=0.0), self.packed(dropout=0.0), self.module()
         runs: dict[str, Callable[[], object]] = {
-            WAYS[0]: lambda: self.listed(self.tokens),
-            WAYS[1]: lambda: self.packed(self.tokens),
+            WAYS[0]: lambda: listed(self.tokens),
+            WAYS[1]: lambda: packed(self.tokens),
             WAYS[2]: lambda: attend_by_einsum(self.tokens, self.parameters, self.config.num_heads, self.allowed),
-            WAYS[3]: self._ask_pytorch,
+            WAYS[3]: lambda: self._ask_pytorch(module),
         }
         took: dict[str, list[float]] = {way: [] for way in runs}
         for turn in range(_fewer(_RUNS, self.config) + 1):
@@ -119,14 +122,26 @@ class FourWays:
             Timing(way, statistics.median(times), sorted(times)[int(0.95 * len(times))]) for way, times in took.items()
         )
 
-    def _ask_pytorch(self) -> tuple[Tensor, Tensor]:
+    def _ask_pytorch(self, module: nn.MultiheadAttention) -> tuple[Tensor, Tensor]:
         x = self.tokens
-        output, weights = self.module(x, x, x, attn_mask=~self.allowed, average_attn_weights=False)
+        output, weights = module(x, x, x, attn_mask=~self.allowed, average_attn_weights=False)
         return output, weights
 
-    def _set_training(self, training: bool) -> None:
-        for module in (self.listed, self.packed):
-            module.train(training)
+    def _book_s(self, form: type[Book], width: int, dropout: float | None) -> Book:
+        embed_dim, tokens, heads = self.config.embed_dim, self.config.num_tokens, self.config.num_heads
+        dropout = self.dropout if dropout is None else dropout
+        with torch.device("meta"):
+            module = form(embed_dim, width, tokens, dropout, heads, qkv_bias=True)
+        return self._filled(module).train(dropout > 0)
+
+    def _filled(self, module: Module) -> Module:
+        """The module with memory, the causal mask, and these parameters in it."""
+        module = module.to_empty(device="cpu").to(self.parameters.w_q.dtype)
+        for name, buffer in module.named_buffers():
+            if name.endswith("mask"):
+                buffer.copy_(~self.allowed)
+        copying.write(module, self.parameters)
+        return module
 
     def _generator(self, draw: int) -> torch.Generator:
         """Of each draw of dropout its own."""
@@ -185,13 +200,3 @@ def _fewer(limits: tuple[int, int], config: AttentionConfig) -> int:
 def differences(answers: tuple[Answer, ...]) -> tuple[tuple[float, ...], ...]:
     """The largest |difference| of the outputs of each pair."""
     return tuple(tuple(largest_distance(a.output, b.output.double()) for b in answers) for a in answers)
-
-
-def _filled(module: Module, parameters: AttentionParameters, num_tokens: int) -> Module:
-    """The module with memory, the causal mask, and these parameters in it."""
-    module = module.to_empty(device="cpu").to(parameters.w_q.dtype)
-    for name, buffer in module.named_buffers():
-        if name.endswith("mask"):
-            buffer.copy_(~masks.grid(masks.causal, num_tokens))
-    copying.write(module, parameters)
-    return module

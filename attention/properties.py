@@ -121,9 +121,10 @@ def _within_hull(scene: _Scene, config: AttentionConfig) -> Property:
     ).double()
     directions = torch.cat([torch.eye(width, dtype=torch.float64), drawn / drawn.norm(dim=0)], dim=1)
     # of right attention v is what is mixed; where another is, its own hull would hide that
-    reach = (trace.v @ directions)[..., None, :, :]  # (B, H, 1, S, directions)
-    reach = torch.where(scene.allowed[..., None], reach, -torch.inf).amax(dim=-2)  # (B, H, T, directions)
-    beyond = (trace.context @ directions - reach).clamp_min(0)
+    reach = trace.v @ directions  # (B, H, S, directions)
+    # one query after the other: all at once would be the largest thing here by far
+    furthest = [reach[..., may, :].amax(dim=-2) for may in scene.allowed]  # T of (B, H, directions)
+    beyond = (trace.context @ directions - torch.stack(furthest, dim=-2)).clamp_min(0)
     return _close("every context lies in the hull of the values that its query may see", beyond, "beyond it by up to")
 
 

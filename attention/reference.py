@@ -16,15 +16,63 @@ and output come from the path that gives zeros.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention.multi_head import AttentionTrace
+from attention.multi_head import STEPS
 from attention.sample import AttentionParameters, HeadWeights
 from attention.single_head import HeadTrace
+
+
+@dataclass(frozen=True)
+class ReferenceTrace:
+    """PyTorch's answer for every step that `multi_head.AttentionTrace` has.
+
+    What comes before the softmax is computed when it is asked for, each by a call of its own from q and k, and not
+    kept: all steps of a large scene at once would fill the memory of a small machine.
+    """
+
+    q: Float[Tensor, "B H T D"]
+    k: Float[Tensor, "B H S D"]
+    v: Float[Tensor, "B H S D"]
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"]
+    weights: Float[Tensor, "B H T S"]
+    context: Float[Tensor, "B H T D"]
+    output: Float[Tensor, "B T E"]
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the steps that are compared."""
+        return STEPS
+
+    @property
+    def scores(self) -> Float[Tensor, "B H T S"]:
+        """Query times key."""
+        return _scores(self.q, self.k)
+
+    @property
+    def scaled(self) -> Float[Tensor, "B H T S"]:
+        """The same over √D, in one call from q and k."""
+        return _scaled(self.q, self.k)
+
+    @property
+    def masked(self) -> Float[Tensor, "B H T S"]:
+        """The same with -inf added where nothing may be attended to."""
+        return _masked(self.q, self.k, self.allowed)
+
+    @property
+    def dropped(self) -> Float[Tensor, "B H T S"]:
+        """The weights: PyTorch is never run with dropout, since it draws from the random state of the process."""
+        return self.weights
+
+    @property
+    def merged(self) -> Float[Tensor, "B T E"]:
+        """The context, head after head."""
+        return torch.cat(self.context.unbind(dim=1), dim=-1)
 
 
 def attend(
@@ -33,7 +81,7 @@ def attend(
     num_heads: int,
     allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"] | None = None,
     memory: Float[Tensor, "B S E"] | None = None,
-) -> AttentionTrace:
+) -> ReferenceTrace:
     """The steps of `multi_head.attend`, each by the PyTorch call that stands for it.
 
     | step | call |
@@ -44,33 +92,28 @@ def attend(
     | context | `F.scaled_dot_product_attention` |
     | merged | that context, head after head, by `torch.cat` |
     """
-    batch, num_tokens, _ = tokens.shape
+    return attend_with(as_module(parameters, num_heads), tokens, allowed, memory)
+
+
+def attend_with(
+    module: nn.MultiheadAttention,
+    tokens: Float[Tensor, "B T E"],
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"] | None = None,
+    memory: Float[Tensor, "B S E"] | None = None,
+) -> ReferenceTrace:
+    """The same, by a module that holds the parameters already."""
     memory = tokens if memory is None else memory
-    num_keys = memory.shape[1]
+    num_tokens, num_keys = tokens.shape[1], memory.shape[1]
     if allowed is None:
         allowed = torch.ones(num_tokens, num_keys, dtype=torch.bool)
-    module = as_module(parameters, num_heads)
     q, k, v = _packed(module, tokens)  # (B, H, T, D)
     if memory is not tokens:
         _, k, v = _packed(module, memory)  # (B, H, S, D)
 
-    per_head = allowed.expand(batch, num_heads, num_tokens, num_keys)
-    scores, scaled, masked = _before_softmax(q, k, allowed)
+    per_head = allowed.expand(*q.shape[:3], num_keys)
     context = F.scaled_dot_product_attention(q, k, v, attn_mask=per_head)
-    weights, output = _module_answer(module, tokens, memory, q, k, per_head)
-    return AttentionTrace(
-        q=q,
-        k=k,
-        v=v,
-        scores=scores,
-        scaled=scaled,
-        masked=masked,
-        weights=weights,
-        dropped=weights,
-        context=context,
-        merged=torch.cat(context.unbind(dim=1), dim=-1),
-        output=output,
-    )
+    weights, output = _module_answer(module, tokens, memory, q, k, allowed)
+    return ReferenceTrace(q, k, v, allowed, weights, context, output)
 
 
 def attend_one(
@@ -94,16 +137,15 @@ def attend_one(
         F.linear(tokens, weights[f"{name}.weight"], weights.get(f"{name}.bias"))[:, None]
         for name in ("w_q", "w_k", "w_v")
     )  # (B, 1, T, D)
-    scores, scaled, masked = _before_softmax(q, k, allowed)
     identity = torch.eye(num_tokens, dtype=tokens.dtype).expand(len(tokens), 1, -1, -1)
     found = F.scaled_dot_product_attention(q, k, identity, attn_mask=allowed)
     return HeadTrace(
         q=q,
         k=k,
         v=v,
-        scores=scores,
-        scaled=scaled,
-        masked=masked,
+        scores=_scores(q, k),
+        scaled=_scaled(q, k),
+        masked=_masked(q, k, allowed),
         weights=found,
         dropped=found,
         context=F.scaled_dot_product_attention(q, k, v, attn_mask=allowed),
@@ -137,23 +179,33 @@ def _packed(module: nn.MultiheadAttention, tokens: Float[Tensor, "B T E"]) -> Fl
     return heads.permute(2, 0, 3, 1, 4)
 
 
-def _before_softmax(
+def _scores(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H S D"]) -> Float[Tensor, "B H T S"]:
+    return _products(_nothing(q), q, k, 1.0)
+
+
+def _scaled(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H S D"]) -> Float[Tensor, "B H T S"]:
+    return _products(_nothing(q), q, k, 1 / math.sqrt(q.shape[-1]))
+
+
+def _masked(
     q: Float[Tensor, "B H T D"],
     k: Float[Tensor, "B H S D"],
     allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"],
-) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
-    """Scores, scaled and masked."""
-    additive = torch.zeros(allowed.shape, dtype=q.dtype).masked_fill(~allowed, -math.inf)
-    additive = additive.expand(*q.shape[:3], k.shape[2]).flatten(0, 1)  # (B·H, T, S), heads of one sequence together
-    nothing = torch.zeros((), dtype=q.dtype).expand(additive.shape)
-    scale = 1 / math.sqrt(q.shape[-1])
-    return _products(nothing, q, k, 1.0), _products(nothing, q, k, scale), _products(additive, q, k, scale)
+) -> Float[Tensor, "B H T S"]:
+    added = torch.zeros(allowed.shape, dtype=q.dtype).masked_fill(~allowed, -math.inf)
+    return _products(added, q, k, 1 / math.sqrt(q.shape[-1]))
+
+
+def _nothing(q: Tensor) -> Tensor:
+    """What is added where nothing is."""
+    return torch.zeros((), dtype=q.dtype)
 
 
 def _products(
-    added: Float[Tensor, "BH T S"], q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H S D"], scale: float
+    added: Tensor, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B H S D"], scale: float
 ) -> Float[Tensor, "B H T S"]:
-    """Added + scale · q kᵀ, in PyTorch's one call for it."""
+    """Added + scale · q kᵀ, in PyTorch's one call for it, with the heads of one sequence together: (B·H, T, S)."""
+    added = added.expand(*q.shape[:3], k.shape[2]).flatten(0, 1)
     flat: Tensor = torch.baddbmm(added, q.flatten(0, 1), k.flatten(0, 1).mT, alpha=scale)
     batch, heads = q.shape[:2]
     return flat.view(batch, heads, *flat.shape[1:])
@@ -165,11 +217,13 @@ def _module_answer(
     memory: Float[Tensor, "B S E"],
     q: Float[Tensor, "B H T D"],
     k: Float[Tensor, "B H S D"],
-    per_head: Bool[Tensor, "B H T S"],
+    allowed: Bool[Tensor, "#B #H T S"] | Bool[Tensor, "T S"],
 ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B T E"]]:
     """Weights and output of the module; (T, B, E) is its native order."""
     x, m = tokens.transpose(0, 1), memory.transpose(0, 1)
-    blocked = ~per_head.flatten(0, 1)  # (B·H, T, S), heads of one sequence next to each other
+    per_head = allowed.expand(*q.shape[:3], k.shape[2])
+    # one mask for all, or (B·H, T, S), heads of one sequence next to each other
+    blocked = ~(allowed if allowed.ndim == 2 else per_head.flatten(0, 1))
     has_empty_row = bool(blocked.all(dim=-1).any())
     output, weights = module(x, m, m, attn_mask=blocked, need_weights=not has_empty_row, average_attn_weights=False)
     if has_empty_row:

@@ -46,7 +46,7 @@ def run_block(
         return hidden, activated, layer.linear2(activated)
 
     norm_1 = layer.norm1(x) if norm_first else None
-    attention = reference.attend(x if norm_1 is None else norm_1, parameters.attention, num_heads, allowed)
+    attention = reference.attend_with(layer.self_attn, x if norm_1 is None else norm_1, allowed)
     sum_1 = torch.add(x, attention.output)
     output = layer(x.transpose(0, 1), src_mask=_blocked(allowed, x)).transpose(0, 1)
     if norm_1 is None:

@@ -1,7 +1,9 @@
 """What the residual stream of a stack of blocks carries, and what GELU and ReLU make of the same numbers."""
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import tee
 from typing import Any
 
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch import Tensor
 from attention import sample
 from attention.block import BlockTrace
 from attention.feed_forward import gelu, relu
-from attention.verify_block import BlockConfig, each_block
+from attention.verify_block import BlockConfig, both_placements, draw_blocks, each_block
 
 
 @dataclass(frozen=True)
@@ -40,19 +42,41 @@ def look_into(config: BlockConfig, index: int) -> Inside:
     Raises:
         IndexError: there is no such block; the message carries the depth.
     """
-    if not 0 <= index < config.depth:
-        raise IndexError(f"block {index}: there are {config.depth}.")
-    start = sample.draw_tokens(config.scene)
-    points = [StreamPoint("tokens", mean_norm(start), 0.0, _cosine(start, start))]
-    kept: BlockTrace | None = None
-    for i, trace in enumerate(each_block(config)):
-        after = (trace.sum_1, trace.sum_2) if config.norm_first else (trace.norm_1, trace.norm_2)
-        both = zip(("attention", "feed-forward"), after, (trace.attention.output, trace.fed), strict=True)
-        for name, stream, added in both:
-            points.append(StreamPoint(f"{i}: {name}", mean_norm(stream), mean_norm(added), _cosine(stream, start)))
-        kept = trace if i == index else kept
-    assert kept is not None
-    return Inside(kept, tuple(points))
+    return _look((config,), index)[0]
+
+
+def look_into_both(config: BlockConfig, index: int) -> tuple[Inside, Inside]:
+    """The same under both placements of the norm: the scene's own, then the other.
+
+    Raises:
+        IndexError: there is no such block; the message carries the depth.
+    """
+    own, other = _look(both_placements(config), index)
+    return own, other
+
+
+def _look(configs: Sequence[BlockConfig], index: int) -> list[Inside]:
+    """Scenes that differ in their switches alone: block by block, so that each block's parameters are drawn once."""
+    depth, start = configs[0].depth, sample.draw_tokens(configs[0].scene)
+    if not 0 <= index < depth:
+        raise IndexError(f"block {index}: there are {depth}.")
+    streams = [[StreamPoint("tokens", mean_norm(start), 0.0, _cosine(start, start))] for _ in configs]
+    kept: tuple[BlockTrace, ...] = ()
+    drawn = tee(draw_blocks(configs[0]), len(configs))
+    blocks = (each_block(config, parameters) for config, parameters in zip(configs, drawn, strict=True))
+    for i, traces in enumerate(zip(*blocks, strict=True)):
+        for stream, config, trace in zip(streams, configs, traces, strict=True):
+            stream += _added(i, config, trace, start)
+        kept = traces if i == index else kept
+    return [Inside(trace, tuple(stream)) for trace, stream in zip(kept, streams, strict=True)]
+
+
+def _added(index: int, config: BlockConfig, trace: BlockTrace, start: Tensor) -> Iterator[StreamPoint]:
+    """The stream after attention, and after the feed-forward network."""
+    after = (trace.sum_1, trace.sum_2) if config.norm_first else (trace.norm_1, trace.norm_2)
+    both = zip(("attention", "feed-forward"), after, (trace.attention.output, trace.fed), strict=True)
+    for name, stream, added in both:
+        yield StreamPoint(f"{index}: {name}", mean_norm(stream), mean_norm(added), _cosine(stream, start))
 
 
 @dataclass(frozen=True)

@@ -106,25 +106,31 @@ def _check(ours: Trace, pytorch: Trace, step: str, tolerance: Tolerance) -> Chec
 
 @dataclass(frozen=True)
 class Sides:
-    """What is judged: both sides in the dtype on screen, and both in float64."""
+    """What is judged: both sides in the dtype on screen, and both in float64.
+
+    Those in float64 are made when they are wanted, ours and PyTorch's, and let go: of a large scene they are most of
+    what it takes.
+    """
 
     ours: Trace
     pytorch: Trace
-    ours_exact: Trace
-    pytorch_exact: Trace
+    exact: Callable[[], tuple[Trace, Trace]]
 
     def judge(self, tolerance: Tolerance, probe: Report) -> Verdict:
         """The verdict, with the probe that goes with it."""
+        ours, answer = self.exact()
+        maths = report(ours, answer, MATHS)
+        del ours  # only the answer is still wanted
         return Verdict(
-            maths=report(self.ours_exact, self.pytorch_exact, MATHS),
+            maths=maths,
             arithmetic=report(self.ours, self.pytorch, tolerance),
-            distances=tuple(self._distance(step) for step in self.ours.steps),
+            distances=tuple(self._distance(step, answer) for step in self.ours.steps),
             probe=probe,
         )
 
-    def _distance(self, step: str) -> Distance:
+    def _distance(self, step: str, exact: Trace) -> Distance:
         read = attrgetter(step)
-        answer: Tensor = read(self.pytorch_exact)
+        answer: Tensor = read(exact)
         return Distance(step, largest_distance(read(self.ours), answer), largest_distance(read(self.pytorch), answer))
 
 
@@ -157,20 +163,19 @@ def sides_of(
     """What `verify` judges, for callers who want to look at it too."""
     tokens, parameters = inputs or draw(config)
     scene = masked_scene(tokens, mask) if mask else (tokens, allowed_by(config), None)
-    exact_scene = tuple(x.double() if x is not None and x.is_floating_point() else x for x in scene)
-    exact_parameters = parameters.to(torch.float64)
     heads = config.num_heads
 
-    def run(attention: Callable[..., AttentionTrace], scene: Any, parameters: AttentionParameters) -> AttentionTrace:
+    def run(attention: Callable[..., Trace], scene: Any, parameters: AttentionParameters) -> Trace:
         queries, allowed, memory = scene
         return attention(queries, parameters, heads, allowed, memory=memory)
 
-    return Sides(
-        ours=ours or run(attend, scene, parameters),
-        pytorch=run(reference.attend, scene, parameters),
-        ours_exact=run(attend, exact_scene, exact_parameters),
-        pytorch_exact=run(reference.attend, exact_scene, exact_parameters),
-    )
+    @torch.no_grad()
+    def exact() -> tuple[Trace, Trace]:
+        wide = tuple(x.double() if x is not None and x.is_floating_point() else x for x in scene)
+        numbers = parameters.to(torch.float64)
+        return run(attend, wide, numbers), run(reference.attend, wide, numbers)
+
+    return Sides(ours or run(attend, scene, parameters), run(reference.attend, scene, parameters), exact)
 
 
 @cache

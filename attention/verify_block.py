@@ -5,9 +5,9 @@ size would fill the memory of a small machine. In float64 each side goes on with
 screen both go on with ours: a norm over few numbers would make much of the rounding of all blocks before it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import torch
@@ -48,37 +48,52 @@ class BlockConfig:
         return {"norm_first": self.norm_first, "activation": self.activation}
 
 
-@torch.no_grad()
-def each_block(config: BlockConfig) -> Iterator[BlockTrace]:
-    """The blocks of a scene, one after the other; each trace is the caller's to keep or to let go."""
+def each_block(config: BlockConfig, parameters: Iterable[BlockParameters] | None = None) -> Iterator[BlockTrace]:
+    """The blocks of a scene, one after the other; each trace is the caller's to keep or to let go.
+
+    `parameters` are those of the blocks, for a caller who runs them in two ways; drawn here otherwise.
+    """
     x, allowed = sample.draw_tokens(config.scene), allowed_by(config.scene)
-    for index in range(config.depth):
-        parameters = sample.draw_block(config.scene, index)
-        trace = run_block(x, parameters, config.scene.num_heads, allowed, **config.switches)
+    for drawn in parameters or draw_blocks(config):
+        with torch.no_grad():  # not around the loop: between two blocks whoever asks would be without gradients too
+            trace = run_block(x, drawn, config.scene.num_heads, allowed, **config.switches)
         x = trace.output
         yield trace
 
 
-@torch.no_grad()
+def draw_blocks(config: BlockConfig) -> Iterator[BlockParameters]:
+    """The parameters of each block, drawn when it is its turn: those of eight large ones would fill the memory."""
+    return (sample.draw_block(config.scene, index) for index in range(config.depth))
+
+
+def both_placements(config: BlockConfig) -> tuple[BlockConfig, BlockConfig]:
+    """The scene's own placement of the norm first, then the other."""
+    return config, replace(config, norm_first=not config.norm_first)
+
+
 def verify_block(config: BlockConfig, tolerance: Tolerance | None = None) -> Verdict:
     """Check a scene of blocks, in float64 and in its own dtype. Steps are named after their block: "0: sum_1"."""
-    scene, allowed = config.scene, allowed_by(config.scene)
-    tolerance = tolerance or ARITHMETIC[scene.dtype]
-    tokens = sample.draw_tokens(scene)
-    xs = [tokens, tokens, tokens.double(), tokens.double()]  # what each of the four sides has come to
-    verdicts: list[Verdict] = []
-    for index in range(config.depth):
-        parameters = sample.draw_block(scene, index)
-        traces = _four_sides(xs, parameters, allowed, config)
-        verdicts.append(_named(Sides(*traces).judge(tolerance, Report(())), index))
-        ours, _, ours_exact, exact = (trace.output for trace in traces)
-        xs = [ours, ours, ours_exact, exact]
-    return Verdict(
-        maths=Report(tuple(check for verdict in verdicts for check in verdict.maths.checks)),
-        arithmetic=Report(tuple(check for verdict in verdicts for check in verdict.arithmetic.checks)),
-        distances=tuple(distance for verdict in verdicts for distance in verdict.distances),
-        probe=probe(),
-    )
+    return _verify((config,), tolerance)[0]
+
+
+def verify_both(config: BlockConfig, tolerance: Tolerance | None = None) -> tuple[Verdict, Verdict]:
+    """Check a scene of blocks under both placements of the norm: its own, then the other."""
+    own, other = _verify(both_placements(config), tolerance)
+    return own, other
+
+
+@torch.no_grad()
+def _verify(configs: Sequence[BlockConfig], tolerance: Tolerance | None) -> list[Verdict]:
+    """Scenes that differ in their switches alone: block by block, so that each block's parameters are drawn once."""
+    tolerance = tolerance or ARITHMETIC[configs[0].scene.dtype]
+    all_sides = [_InTwoDtypes(config) for config in configs]
+    for index in range(configs[0].depth):
+        parameters = sample.draw_block(configs[0].scene, index)
+        on_screen = [sides.run(parameters) for sides in all_sides]
+        parameters = parameters.to(torch.float64)  # those on screen go: both would be the most that is held here
+        for sides, both in zip(all_sides, on_screen, strict=True):
+            sides.judge(index, both, parameters, tolerance)
+    return [sides.verdict() for sides in all_sides]
 
 
 @torch.no_grad()
@@ -121,17 +136,48 @@ def check_probe(block: Callable[..., BlockTrace]) -> Report:
     return Report(tuple(checks))
 
 
-def _four_sides(
-    xs: list[Tensor], parameters: BlockParameters, allowed: Tensor | None, config: BlockConfig
-) -> tuple[BlockTrace, BlockTrace, BlockTrace, BlockTrace]:
-    """One block: ours and PyTorch's in the dtype on screen, ours and PyTorch's in float64."""
-    exact, heads, switches = parameters.to(torch.float64), config.scene.num_heads, config.switches
-    return (
-        run_block(xs[0], parameters, heads, allowed, **switches),
-        reference_block.run_block(xs[1], parameters, heads, allowed, **switches),
-        run_block(xs[2], exact, heads, allowed, **switches),
-        reference_block.run_block(xs[3], exact, heads, allowed, **switches),
-    )
+class _InTwoDtypes:
+    """Ours and PyTorch's on a scene of blocks, one block after the other, and what was found so far."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        self._config = config
+        self._x = sample.draw_tokens(config.scene)
+        self._exact = self._x.double(), self._x.double()  # what ours and PyTorch's have come to
+        self._found: list[Verdict] = []
+
+    def run(self, parameters: BlockParameters) -> tuple[BlockTrace, BlockTrace]:
+        """One more block in the dtype on screen; both sides go on with ours."""
+        ours, pytorch = self._both((self._x, self._x), parameters)
+        self._x = ours.output
+        return ours, pytorch
+
+    def judge(
+        self, index: int, on_screen: tuple[BlockTrace, BlockTrace], exact: BlockParameters, tolerance: Tolerance
+    ) -> None:
+        """Judge the block that has just been run; its parameters are wanted in float64."""
+        sides = Sides(*on_screen, exact=partial(self._in_float64, exact))
+        self._found.append(_named(sides.judge(tolerance, Report(())), index))
+
+    def verdict(self) -> Verdict:
+        """The verdict on all blocks so far."""
+        return Verdict(
+            maths=Report(tuple(check for verdict in self._found for check in verdict.maths.checks)),
+            arithmetic=Report(tuple(check for verdict in self._found for check in verdict.arithmetic.checks)),
+            distances=tuple(distance for verdict in self._found for distance in verdict.distances),
+            probe=probe(),
+        )
+
+    def _in_float64(self, parameters: BlockParameters) -> tuple[BlockTrace, BlockTrace]:
+        """Each goes on with its own output."""
+        ours, pytorch = self._both(self._exact, parameters)
+        self._exact = ours.output, pytorch.output
+        return ours, pytorch
+
+    def _both(self, xs: tuple[Tensor, Tensor], parameters: BlockParameters) -> tuple[BlockTrace, BlockTrace]:
+        scene, switches = self._config.scene, self._config.switches
+        heads, allowed = scene.num_heads, allowed_by(scene)
+        ours = run_block(xs[0], parameters, heads, allowed, **switches)
+        return ours, reference_block.run_block(xs[1], parameters, heads, allowed, **switches)
 
 
 def _named(verdict: Verdict, index: int) -> Verdict:

@@ -51,13 +51,13 @@ def verify_head(config: HeadConfig, tolerance: Tolerance | None = None, ours: He
     """Check a scene of one head against PyTorch, in float64 and in its own dtype."""
     tokens, weights = draw(config)
     allowed = allowed_by(config.scene)
-    exact = tokens.double(), {name: weight.double() for name, weight in weights.items()}
-    sides = Sides(
-        ours=ours or _ours(tokens, weights, allowed, tokens.dtype),
-        pytorch=reference.attend_one(tokens, weights, allowed),
-        ours_exact=_ours(*exact, allowed, torch.float64),
-        pytorch_exact=reference.attend_one(*exact, allowed),
-    )
+
+    def exact() -> tuple[HeadTrace, HeadTrace]:
+        wide = tokens.double(), {name: weight.double() for name, weight in weights.items()}
+        return _ours(*wide, allowed, torch.float64), reference.attend_one(*wide, allowed)
+
+    ours = ours or _ours(tokens, weights, allowed, tokens.dtype)
+    sides = Sides(ours, reference.attend_one(tokens, weights, allowed), exact)
     return sides.judge(tolerance or ARITHMETIC[config.scene.dtype], probe())
 
 

@@ -19,10 +19,11 @@ async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
     from attention.four_ways import FourWays
     from attention.verify_block import BlockConfig, verify_block
     from attention.verify_head import HeadConfig, verify_head
-    from dashboard import lesson, page_controls  # noqa: F401 (imported here so that no visitor waits for it)
+    from dashboard import lesson, memory, page_controls  # noqa: F401 (imported here so that no visitor waits for it)
 
     # One thread a run: on a small machine a second one would take its core from other visitors, or the browser.
     torch.set_num_threads(1)
+    memory.give_back_large()
     assets.packed("plotly.min.js")
     small = AttentionConfig(embed_dim=12, num_heads=3, num_tokens=5)
     verify(AttentionConfig())

@@ -26,7 +26,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard import heatmap, link, mistakes, page_controls
+from dashboard import heatmap, limits, link, mistakes, page_controls
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -46,6 +46,7 @@ CURVES: Final[tuple[Curve, ...]] = ("linear", "sqrt", "log")
 
 _URL: Final = "query-params"
 _LONGEST: Final = 12  # characters: nothing longer names a cell or a head
+_PAGE: Final = "_page"  # the one that is open
 _HEADS: Final = "_heads"
 _HAS_HEADS: Final = "_has_heads"  # whether the page has that fragment
 _SEED: Final = "_seed"
@@ -64,9 +65,26 @@ class Asked:
 
 
 def asked() -> Asked:
-    """The values of the widgets."""
+    """The values of the widgets, as far as the page goes."""
     state = st.session_state
-    config = AttentionConfig(
+    config = limits.within(state[_PAGE], _scene_asked())
+    look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
+    usual = ARITHMETIC[config.dtype]
+    return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
+
+
+def made_smaller() -> str:
+    """What of the reader's scene is too large for the page, and was made smaller, in words; empty where nothing."""
+    page, scene = st.session_state[_PAGE], _scene_asked()
+    shown = limits.within(page, scene)
+    depths = page_controls.depths(shown) if page == "block" else (1, 1)
+    return limits.said(scene, shown, *depths)
+
+
+def _scene_asked() -> AttentionConfig:
+    """The scene of the widgets, whatever the page computes of it."""
+    state = st.session_state
+    return AttentionConfig(
         embed_dim=state["embed_dim"],
         num_heads=_num_heads(),
         num_tokens=state["num_tokens"],
@@ -74,14 +92,12 @@ def asked() -> Asked:
         causal=state.get("causal", DEFAULT.causal),
         dtype=_dtype(),
     )
-    look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
-    usual = ARITHMETIC[config.dtype]
-    return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
 
 
 def draw(page: str) -> None:
     """Draw the sidebar: the scene's controls, those of the page (named after its file), the picture's switches."""
     link.open_once(_PARAMETERS)
+    st.session_state[_PAGE] = page
     with st.sidebar:
         _scene(page)
         page_controls.draw(page)

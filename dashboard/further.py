@@ -8,7 +8,7 @@ from attention.compare import Check, Tolerance
 from attention.config import AttentionConfig
 from attention.gradients import GradientVerdict, verify_gradients
 from attention.properties import Property, properties
-from dashboard import cached, tables, verdict_panel
+from dashboard import cached, limits, tables, verdict_panel
 from dashboard.tables import Mark, Table, Value
 
 
@@ -22,6 +22,10 @@ def draw(config: AttentionConfig, tolerance: Tolerance) -> None:
     )
     if not expander.open:
         return
+    scene = limits.within("further", config)
+    if said := limits.said(config, scene):
+        expander.caption(f":material/info: {said}")
+    config = scene
     held = cached.facts("properties", config, lambda: properties(config))
     expander.html(tables.html(of_properties(held), kind="claims"))
     found = cached.verdict("gradients", config, tolerance, lambda: verify_gradients(config, tolerance))

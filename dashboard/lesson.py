@@ -35,7 +35,7 @@ def begin(lesson: Lesson) -> Line:
     """Draw what stands above the picture; returns the verdict's line."""
     fragments.begin_page(lesson.has_more)
     st.title(lesson.title, anchor=False)
-    line = Line()
+    line = Line(controls.made_smaller)
     st.markdown(f"{lesson.lead} ${lesson.equation}$" if lesson.equation else lesson.lead)
     return line
 

@@ -19,7 +19,7 @@ from attention.multi_head import STEPS as ATTENTION_STEPS
 from attention.single_head import STEPS
 from attention.verify_block import MAX_DEPTH, BlockConfig
 from attention.verify_head import HeadConfig
-from dashboard import mistakes
+from dashboard import limits, mistakes
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.link import BOOL, Parameter, keep_in_url, one_of, whole_number
 
@@ -62,7 +62,13 @@ def mask(scene: AttentionConfig) -> MaskConfig:
 def block(scene: AttentionConfig) -> BlockConfig:
     """What is asked of the blocks."""
     state = st.session_state
-    return BlockConfig(scene, depth=state["depth"], norm_first=state["norm"] == "pre", activation=state["activation"])
+    return BlockConfig(scene, depth=depths(scene)[1], norm_first=state["norm"] == "pre", activation=state["activation"])
+
+
+def depths(scene: AttentionConfig) -> tuple[int, int]:
+    """How many blocks are asked, and how many the page computes."""
+    asked = int(st.session_state["depth"])
+    return asked, limits.depth_within(scene, asked)
 
 
 def dropout() -> float:

@@ -46,7 +46,7 @@ def both_with(scene: Scene, pieces: BlockPieces, dtype: torch.dtype | None = Non
 
 def sides_with(scene: Scene, pieces: BlockPieces) -> Sides:
     """Both sides of a scene, ours made of these pieces, in its dtype and in float64."""
-    return Sides(*both_with(scene, pieces), *both_with(scene, pieces, torch.float64))
+    return Sides(*both_with(scene, pieces), exact=partial(both_with, scene, pieces, torch.float64))
 
 
 @torch.no_grad()

@@ -1,15 +1,13 @@
 """The transformer block: its data flow, every step before and after, and what the residual stream carries."""
 
-from dataclasses import replace
 from typing import Final
 
 import streamlit as st
 
 from attention import block, claims, feed_forward, layer_norm, multi_head, sample, scaled_dot_product
 from attention.block import PRE_NORM
-from attention.residual import Inside, bend, look_into, mean_norm, step_of
-from attention.verify import Verdict
-from attention.verify_block import BlockConfig, check_fused, each_block, verify_block
+from attention.residual import Inside, bend, look_into_both, mean_norm, step_of
+from attention.verify_block import BlockConfig, both_placements, check_fused, each_block, verify_both
 from dashboard import (
     block_panel,
     cached,
@@ -33,7 +31,7 @@ LESSON: Final = Lesson(
     "through. The norm stands after each sum, or before attention and network:",
     equation=r"\mathrm{LN}(x + f(x)) \;\text{ or }\; x + f(\mathrm{LN}(x))",
     tries=(
-        "Raise **Depth** to 8: pre-norm lets the stream grow with every block, post-norm brings it back to one length.",
+        "Set **Embed dim** to 256, **Depth** to 8: pre-norm lets the stream grow, post-norm brings it back each time.",
         "Put the **step** on `sum_1`, then on `norm_1`, and compare the colour bars.",
         "Turn **Causal** off and on with the step on `attention.weights`: the mask reaches every block.",
     ),
@@ -48,17 +46,17 @@ LESSON: Final = Lesson(
         scaled_dot_product.softmax_over_allowed,
         scaled_dot_product.softmax,
         each_block,
-        look_into,
+        look_into_both,
     ),
     presets=(presets.BLOCK,),
     has_more=True,
 )
 
 
-def both_placements(config: BlockConfig) -> tuple[tuple[str, BlockConfig], ...]:
-    """The reader's own placement of the norm first, the other beside it."""
-    own, other = config.norm_first, not config.norm_first
-    return tuple(("pre-norm" if first else "post-norm", replace(config, norm_first=first)) for first in (own, other))
+def named(config: BlockConfig) -> tuple[str, str]:
+    """The placements of the norm, the reader's own first."""
+    own, other = ("pre-norm" if placed.norm_first else "post-norm" for placed in both_placements(config))
+    return own, other
 
 
 line = lesson.begin(LESSON)
@@ -67,8 +65,7 @@ held: cached.Held[tuple[Inside, Inside]] = cached.Held()
 
 def insides(config: BlockConfig, index: int) -> tuple[Inside, Inside]:
     """Both placements, looked into at one block; made once for picture and charts."""
-    own, other = (placed for _, placed in both_placements(config))
-    return held.hold((config, index), lambda: (look_into(own, index), look_into(other, index)))
+    return held.hold((config, index), lambda: look_into_both(config, index))
 
 
 @st.fragment(key=PICTURE)
@@ -90,8 +87,7 @@ def picture() -> None:
     two = [multi_head.matrix(step_of(inside.trace, step), head) for inside in (own, other)]
 
     def packed() -> heatmap.Picture:
-        names = [name for name, _ in both_placements(config)]
-        titles = [f"{name}: {step_picture.size(x)}" for name, x in zip(names, two, strict=True)]
+        titles = [f"{name}: {step_picture.size(x)}" for name, x in zip(named(config), two, strict=True)]
         hatched = multi_head.allowed_by(config.scene) if step.endswith(("masked", "weights")) else None
         return step_picture.of_step(step, two, titles, config, hatched, note=f"block {index} head {head}")
 
@@ -111,9 +107,7 @@ def stream() -> None:
     """What the residual stream carries, and the two activations."""
     config = page_controls.block(controls.asked().config)
     index = page_controls.shown_block(config)
-    both = tuple(
-        (name, inside) for (name, _), inside in zip(both_placements(config), insides(config, index), strict=True)
-    )
+    both = tuple(zip(named(config), insides(config, index), strict=True))
     for what, place in zip(block_panel.CHARTS, st.columns(2), strict=True):
         place.markdown(f"**{block_panel.CHARTS[what]}**")
         place.plotly_chart(
@@ -137,10 +131,7 @@ def verdict() -> None:
     config = page_controls.block(controls.asked().config)
     index = page_controls.shown_block(config)
 
-    def judge(placed: BlockConfig) -> Verdict:
-        return cached.verdict(KEY, placed, tolerance, lambda: verify_block(placed, tolerance))
-
-    found = [judge(placed) for _, placed in both_placements(config)]
+    found = cached.verdict(KEY, config, tolerance, lambda: verify_both(config, tolerance))
     # not by the probe, which both share
     worse = next((one for one in found if not (one.maths.equal and one.arithmetic.equal)), found[0])
     scripts = cached.facts("claims", config, lambda: claims.of_block(config))

@@ -10,9 +10,11 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention.multi_head import AttentionTrace, attend
+from attention.reference import ReferenceTrace
 from attention.sample import AttentionParameters, BlockParameters
 
 Module = TypeVar("Module", bound=nn.Module)
+Attention = AttentionTrace | ReferenceTrace
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -59,7 +61,7 @@ def module_answer(module: nn.MultiheadAttention, tokens: Tensor, allowed: Tensor
     return weights, output
 
 
-def assert_same(actual: AttentionTrace, expected: AttentionTrace, rtol: float = 1e-7, atol: float = 1e-9) -> None:
+def assert_same(actual: Attention, expected: Attention, rtol: float = 1e-7, atol: float = 1e-9) -> None:
     """Every step of the one is close to that of the other; exactly equal with both tolerances 0."""
     for field in fields(AttentionTrace):
         say = partial("{}: {}".format, field.name)  # which step it was, before what was wrong

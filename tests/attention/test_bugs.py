@@ -177,7 +177,7 @@ def same_to_the_bit(found: Any, expected: Any, steps: tuple[str, ...]) -> None:
 def test_a_mistake_of_attention_is_caught_in_the_default_scene(bug: Bug) -> None:
     runs, pytorch = default_attention()
     ours, ours_exact = (run(pieces=bug.pieces.attention) for run in runs)
-    sides = Sides(ours, pytorch[0], ours_exact, pytorch[1])
+    sides = Sides(ours, pytorch[0], lambda: (ours_exact, pytorch[1]))
     verdict = sides.judge(ARITHMETIC[ATTENTION.dtype], probe_with(ATTENTION, bug.pieces))
     seen = None if bug.right else bug.first_step()
     assert first_step(verdict.probe) == seen
@@ -205,9 +205,8 @@ def test_a_mistake_is_caught_on_the_probe_of_blocks(bug: Bug) -> None:
 @pytest.mark.parametrize("scene", [SMALL, SMALL_BLOCK, replace(SMALL_BLOCK, norm_first=True)], ids=str)
 def test_pytorch_s_side_does_not_change(bug: Bug, scene: Scene) -> None:
     before, after = right_sides(scene), sides_with(scene, bug.pieces)
-    for side in ("pytorch", "pytorch_exact"):
-        theirs = getattr(before, side)
-        same_to_the_bit(getattr(after, side), theirs, theirs.steps)
+    for found, theirs in ((after.pytorch, before.pytorch), (after.exact()[1], before.exact()[1])):
+        same_to_the_bit(found, theirs, theirs.steps)
 
 
 @cache
@@ -232,8 +231,11 @@ def test_what_looks_like_a_mistake_and_is_none_stays_green() -> None:
 def test_the_sides_are_those_of_the_verdict(dtype: str) -> None:
     config = replace(SMALL, dtype=dtype)
     found, expected = sides_with(config, RIGHT_BLOCK), sides_of(config)
-    for field in fields(Sides):
-        same_to_the_bit(getattr(found, field.name), getattr(expected, field.name), STEPS)
+    pairs = zip(
+        (found.ours, found.pytorch, *found.exact()), (expected.ours, expected.pytorch, *expected.exact()), strict=True
+    )
+    for mine, theirs in pairs:
+        same_to_the_bit(mine, theirs, STEPS)
     verdict = verify_with(config, RIGHT_BLOCK)
     assert verdict.maths.equal
     assert {check.tolerance for check in verdict.maths.checks if check.step != "scores"} == {MATHS}
@@ -249,7 +251,7 @@ def test_the_sides_of_a_block_are_built_as_it_is(norm_first: bool, activation: s
     expected = run_block(tokens, block, 3, allowed, **scene.switches)
     same_to_the_bit(found.ours, expected, expected.steps)
     exact = run_block(tokens.double(), block.to(torch.float64), 3, allowed, **scene.switches)
-    same_to_the_bit(found.ours_exact, exact, exact.steps)
+    same_to_the_bit(found.exact()[0], exact, exact.steps)
     assert verify_with(scene, RIGHT_BLOCK).equal
     assert {step.dtype for step in (found.pytorch.output, found.ours.output)} == {torch.float32}  # type: ignore[attr-defined]
 

@@ -43,7 +43,7 @@ def test_no_code_is_shared_with_what_is_checked() -> None:
     }
     ours = {name for name in taken if "attention" in (name[0] or "" if isinstance(name, tuple) else name)}
     assert ours == {
-        ("attention.multi_head", "AttentionTrace"),
+        ("attention.multi_head", "STEPS"),  # their names
         ("attention.sample", "AttentionParameters"),
         ("attention.sample", "HeadWeights"),
         ("attention.single_head", "HeadTrace"),

@@ -50,10 +50,10 @@ class Found:
         return sum(bool(run.faults) for run in (*self.runs, *self.opened, *self.burst))
 
 
-def memory_of(process: int) -> int:
-    """The resident memory of a process, in MB."""
+def memory_of(process: int, which: str = "VmRSS") -> int:
+    """The resident memory of a process, in MB; "VmHWM" is the most that it has been."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{which}:"):
             return int(line.split()[1]) // 1024
     raise ValueError(f"process {process} has no resident memory")
 

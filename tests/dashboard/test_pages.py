@@ -5,6 +5,7 @@ from typing import Final
 import pytest
 
 from attention.config import DTYPES, AttentionConfig
+from dashboard import limits
 from tests.dashboard.helpers import ROOT, Reader, open_scene
 
 PAGES: Final = sorted(path.name for path in (ROOT / "dashboard" / "app_pages").glob("*.py") if path.stem != "__init__")
@@ -47,7 +48,12 @@ def test_page_opens_at_the_first_scene(page: str) -> None:
 def test_page_opens_at_the_extremes(page: str, config: AttentionConfig) -> None:  # S15
     reader = open_scene(config).open(f"app_pages/{page}")
     assert reader.faults == []
-    assert reader.notices == [], "a possible scene has nothing to complain about"
+    name = page.removesuffix(".py")
+    shown = limits.within(name, config)
+    blocks = (2, limits.depth_within(shown, 2)) if name == "block" else (1, 1)
+    words = limits.said(config, shown, *blocks)
+    expected = [f":material/info: {words}"] if words else []
+    assert reader.notices == expected, "a possible scene has nothing to complain about, but that it is large"
 
 
 @pytest.mark.parametrize("config", EXTREMES, ids=_name)

@@ -22,7 +22,7 @@ def opened(config: AttentionConfig = SMALL, **more: str) -> Reader:
     return Reader(PAGE, **{**link(config), "pass_seeds": "10", **more})
 
 
-def both(config: AttentionConfig, dtype: str) -> tuple[multi_head.AttentionTrace, multi_head.AttentionTrace]:
+def both(config: AttentionConfig, dtype: str) -> tuple[multi_head.AttentionTrace, reference.ReferenceTrace]:
     """Ours and PyTorch's, drawn in that dtype."""
     drawn = replace(config, dtype=dtype)
     tokens, parameters = sample.draw_tokens(drawn), sample.draw_parameters(drawn)

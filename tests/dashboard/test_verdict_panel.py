@@ -48,7 +48,7 @@ def show(verdict: Verdict, dtype: str = "float32") -> AppTest:
     def page(config: "AttentionConfig", verdict: "Verdict", dtype: str) -> None:
         from dashboard import verdict_panel
 
-        line = verdict_panel.Line()
+        line = verdict_panel.Line(str)
         line.begin(config)
         line.end(config, verdict)
         verdict_panel.table(verdict, dtype)
@@ -160,7 +160,7 @@ def test_the_line_never_shows_the_verdict_of_another_scene(
     def page(before: "AttentionConfig | None", now: "AttentionConfig", verdict: "Verdict") -> None:
         from dashboard import verdict_panel
 
-        line = verdict_panel.Line()
+        line = verdict_panel.Line(str)
         if before:
             line.end(before, verdict)
         line.begin(now)
