@@ -4,7 +4,8 @@
 
 Each of N sessions moves the seed every 5 seconds among 20 values, for 60 seconds: the first visitor of a setting waits
 for it to be computed, the others get it from the cache. Then all move at once. Beside it, in the same run, stands a
-floor: a page with one slider and nothing else. The clock runs from the message sent to the finished run; what a
+floor: a page with one slider and nothing else. Each class has a server of its own, which has seen nobody before. The
+clock runs from the message sent to the finished run; what a
 browser draws then is not in it. The sessions run on the same machine as the server, and take their share of it.
 """
 
@@ -146,9 +147,9 @@ def main(counts: Sequence[int]) -> None:
     """Both servers at every number of sessions, in turns."""
     print("change to finished run, ms; bytes of an update, median; CPU ms a change; first run of a new session, ms")
     print(HEAD)
-    with serve(APP) as app, serve(FLOOR) as floor:
-        for sessions in counts:
-            for what, server, query in (("dashboard", app, SCENE), ("floor", floor, "")):
+    for sessions in counts:
+        for what, script, query in (("dashboard", APP, SCENE), ("floor", FLOOR, "")):
+            with serve(script) as server:  # each begins with empty caches
                 print(row(what, sessions, asyncio.run(a_class(server, query, sessions))), flush=True)
 
 

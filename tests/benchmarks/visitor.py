@@ -73,6 +73,17 @@ class Visitor:
         client.cached_message_hashes.extend(self.known)
         start = time.perf_counter()
         await self.socket.send(asked.SerializeToString())
+        messages, received = await self._read()
+        seconds = time.perf_counter() - start
+        return Run(seconds, received, tuple(self._take(messages)))
+
+    async def read_run(self) -> tuple[str, ...]:
+        """Read until a run has finished that was asked for in another way; what went wrong."""
+        messages, _ = await self._read()
+        return tuple(self._take(messages))
+
+    async def _read(self) -> tuple[list[ForwardMsg], int]:
+        """All messages of a run, and their bytes."""
         messages: list[ForwardMsg] = []
         received = 0
         while True:
@@ -82,9 +93,7 @@ class Visitor:
             messages.append(message)
             is_end = message.WhichOneof("type") == "script_finished"
             if is_end and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
-                break
-        seconds = time.perf_counter() - start
-        return Run(seconds, received, tuple(self._take(messages)))
+                return messages, received
 
     def _take(self, messages: list[ForwardMsg]) -> Iterator[str]:
         """Remember what a page would; yields what went wrong."""
@@ -99,7 +108,8 @@ class Visitor:
             elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
                 element = message.delta.new_element
                 if element.WhichOneof("type") == "exception":
-                    yield element.exception.message
+                    trace = " (with its stack trace)" if element.exception.stack_trace else ""
+                    yield element.exception.message + trace
                 else:
                     self._meet(element.WhichOneof("type") or "", element, message.delta.fragment_id)
 
