@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import streamlit as st
+from starlette.middleware import Middleware
 
 from dashboard import assets
 
@@ -37,4 +38,4 @@ async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
     yield
 
 
-app = st.App("main.py", lifespan=warm_up, routes=[assets.route()])
+app = st.App("main.py", lifespan=warm_up, routes=[assets.route()], middleware=[Middleware(assets.Early)])

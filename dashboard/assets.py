@@ -12,9 +12,11 @@ from typing import Final
 
 import plotly
 import streamlit as st
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _STATIC: Final = Path(__file__).parent / "heatmap" / "static"
 _PLOTLY: Final = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -29,6 +31,55 @@ def url(name: str) -> str:
 def route() -> Route:
     """The route that serves them."""
     return Route(f"{_base()}/lab/{{release}}/{{name}}", _serve)
+
+
+class Early:
+    """Has the browser load and run with the first page already what the picture will need.
+
+    It would otherwise hear of Plotly, which takes it half a second, only once the page's first run has come back; until
+    then it mostly waits. To Streamlit's page, which is HTML and small, tags are added; nothing else is touched.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the app does, HTML with the tags in its head."""
+        held: Message | None = None  # the start of an answer in HTML, whose length is not known yet
+        body = b""
+
+        async def with_tags(message: Message) -> None:
+            nonlocal held, body
+            if message["type"] == "http.response.start" and _is_page(message):
+                held = message
+            elif held is None:
+                await send(message)
+            else:
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    body = body.replace(b"</head>", _tags() + b"</head>", 1)
+                    MutableHeaders(scope=held)["Content-Length"] = str(len(body))
+                    await send(held)
+                    await send({"type": "http.response.body", "body": body})
+
+        asks = scope["type"] == "http" and scope["method"] == "GET"
+        await self._app(scope, receive, with_tags if asks else send)
+
+
+def _is_page(start: Message) -> bool:
+    headers = MutableHeaders(scope=start)
+    is_html = headers.get("content-type", "").startswith("text/html")
+    return is_html and start["status"] == 200 and "content-encoding" not in headers
+
+
+@cache
+def _tags() -> bytes:
+    modules = sorted(url(file.name) for file in _STATIC.glob("*.js"))
+    return (
+        f'<script async src="{url(_PLOTLY.name)}"></script>'
+        f'<link rel="preload" as="style" href="{url("heatmap.css")}">'
+        + "".join(f'<link rel="modulepreload" href="{module}">' for module in modules)
+    ).encode()
 
 
 @cache

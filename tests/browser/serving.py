@@ -34,30 +34,42 @@ class Server:
     process: int
 
 
-@contextmanager
-def serve(script: Path, *options: str) -> Iterator[Server]:
-    """Run a script with `streamlit run` on a free port."""
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def starting(script: Path, *options: str, port: int) -> Iterator[Server]:
+    """Run a script with `streamlit run`; it may not answer yet."""
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *options]
     with (
         tempfile.NamedTemporaryFile(suffix=".log") as log,
         subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT) as process,
     ):
         try:
-            address = f"http://127.0.0.1:{port}"
-            _wait_for(f"{address}/_stcore/health", process)
-            yield Server(address, Path(log.name), process.pid)
+            yield Server(f"http://127.0.0.1:{port}", Path(log.name), process.pid)
         finally:
             process.terminate()
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], seconds: float = 90) -> None:
+@contextmanager
+def serve(script: Path, *options: str, port: int = 0) -> Iterator[Server]:
+    """The same once it answers, on a free port unless one is given."""
+    with starting(script, *options, port=port or free_port()) as server:
+        _wait_for(f"{server.address}/_stcore/health", server.process)
+        yield server
+
+
+def _wait_for(url: str, process: int, seconds: float = 90) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if process.poll() is not None:
-            raise RuntimeError(f"the server ended with code {process.returncode} before it answered")
+        ended, code = os.waitpid(process, os.WNOHANG)
+        if ended:
+            raise RuntimeError(f"the server ended with code {os.waitstatus_to_exitcode(code)} before it answered")
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:
                 if answer.status == 200:
