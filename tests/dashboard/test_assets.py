@@ -9,6 +9,7 @@ import plotly
 import pytest
 import streamlit as st
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard import assets, heatmap
 from tests.dashboard.helpers import ROOT, Answer, get
@@ -180,3 +181,48 @@ def _sources() -> list[Path]:
 
 def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8")
+
+
+def page_app(*parts: bytes, kind: str = "text/html; charset=utf-8", status: int = 200) -> ASGIApp:
+    """An app that answers with these parts of a body, and the tags put in."""
+
+    async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = {"content-type": kind, "content-length": str(sum(map(len, parts)))}
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return assets.Early(answer)
+
+
+def test_the_page_names_what_the_picture_will_need() -> None:
+    answer = get(page_app(b"<html><head><title>x</title></he", b"ad><body>&lt;/head></body>", b"</html>"), "/", {})
+    text = answer.body.decode()
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    head, rest = text.split("</head>")
+    assert rest == "<body>&lt;/head></body></html>", "what follows is untouched"
+    named = re.findall(r'(?:src|href)="([^"]+)"', head)
+    assert named[0] == assets.url("plotly.min.js")
+    assert f'<script async src="{named[0]}">' in head
+    assert {name.rpartition("/")[2] for name in named} == {file for file in FILES if file.endswith((".js", ".css"))}, (
+        "all that a picture loads"
+    )
+    for name in named:
+        assert get(APP, name, {}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("application/json", 200), ("text/javascript", 200), ("text/html", 404), ("text/html", 304)]
+)
+def test_what_is_no_page_is_left_as_it_is(kind: str, status: int) -> None:
+    answer = get(page_app(b"<head></head>", kind=kind, status=status), "/", {})
+    assert answer.status == status
+    assert answer.body == b"<head></head>"
+
+
+def test_a_page_without_a_head_is_left_as_it_is() -> None:
+    answer = get(page_app(b"<p>", b"plain"), "/", {})
+    assert answer.body == b"<p>plain"
+    assert answer.headers["content-length"] == "8"
