@@ -16,6 +16,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Playwright
 
 ROOT = Path(__file__).parents[2]
+# Debian has it where only root's shell looks
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",
@@ -37,9 +39,7 @@ class Server:
 @contextmanager
 def serve(script: Path, *options: str) -> Iterator[Server]:
     """Run a script with `streamlit run` on a free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *options]
     with (
         tempfile.NamedTemporaryFile(suffix=".log") as log,
@@ -47,13 +47,22 @@ def serve(script: Path, *options: str) -> Iterator[Server]:
     ):
         try:
             address = f"http://127.0.0.1:{port}"
-            _wait_for(f"{address}/_stcore/health", process)
+            wait_for(f"{address}/_stcore/health", process)
             yield Server(address, Path(log.name), process.pid)
         finally:
             process.terminate()
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], seconds: float = 90) -> None:
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], seconds: float = 90) -> None:
+    """Wait until the process answers."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:
