@@ -169,7 +169,10 @@ def test_only_the_page_itself_opens_a_websocket(proxy: Proxy, origin: str | None
     headers |= {"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "bm90IGEgcmFuZG9tIGtleQ=="}
     if origin:
         headers["Origin"] = origin
-    assert ask(proxy, "/_stcore/stream", headers)[0].status == status
+    reader, path = "asker", f"/_stcore/stream?{origin}"
+    assert ask(proxy, path, headers | {"Cookie": f"lab_process={reader}"})[0].status == status
+    if status == HTTPStatus.FORBIDDEN:
+        assert proxy.logged(reader, path).process == "-", "Streamlit was asked"
 
 
 def visit(proxy: Proxy, context: BrowserContext) -> tuple[Page, list[WebSocket]]:
