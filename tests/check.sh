@@ -19,6 +19,13 @@ if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null 
   fi
 fi
 
+# For the test of several processes behind nginx. The program alone: its package starts a server on port 80.
+PATH="$PATH:/usr/sbin:$VIRTUAL_ENV/usr/sbin"
+if ! command -v nginx >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+  apt-get update --quiet=2
+  (cd "$VIRTUAL_ENV" && apt-get download --quiet=2 nginx && dpkg-deb --extract nginx_*.deb .)
+fi
+
 ruff format --check .
 ruff check .
 mypy

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Playwright
 
 ROOT = Path(__file__).parents[2]
+# Debian has it where only root's shell looks
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",
@@ -43,33 +45,39 @@ def free_port() -> int:
 
 
 @contextmanager
-def starting(script: Path, *options: str, port: int) -> Iterator[Server]:
-    """Run a script with `streamlit run`; it may not answer yet."""
+def _started(script: Path, options: Sequence[str], port: int) -> Iterator[tuple[Server, subprocess.Popen[bytes]]]:
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *options]
     with (
         tempfile.NamedTemporaryFile(suffix=".log") as log,
         subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT) as process,
     ):
         try:
-            yield Server(f"http://127.0.0.1:{port}", Path(log.name), process.pid)
+            yield Server(f"http://127.0.0.1:{port}", Path(log.name), process.pid), process
         finally:
             process.terminate()
 
 
 @contextmanager
-def serve(script: Path, *options: str, port: int = 0) -> Iterator[Server]:
-    """The same once it answers, on a free port unless one is given."""
-    with starting(script, *options, port=port or free_port()) as server:
-        _wait_for(f"{server.address}/_stcore/health", server.process)
+def starting(script: Path, port: int) -> Iterator[Server]:
+    """Run a script with `streamlit run`; it may not answer yet."""
+    with _started(script, (), port) as (server, _):
         yield server
 
 
-def _wait_for(url: str, process: int, seconds: float = 90) -> None:
+@contextmanager
+def serve(script: Path, *options: str, port: int = 0) -> Iterator[Server]:
+    """Run a script with `streamlit run` until it answers, on a free port unless one is given."""
+    with _started(script, options, port or free_port()) as (server, process):
+        wait_for(f"{server.address}/_stcore/health", process)
+        yield server
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], seconds: float = 90) -> None:
+    """Wait until the process answers."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        ended, code = os.waitpid(process, os.WNOHANG)
-        if ended:
-            raise RuntimeError(f"the server ended with code {os.waitstatus_to_exitcode(code)} before it answered")
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with code {process.returncode} before it answered")
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:
                 if answer.status == 200:
