@@ -30,4 +30,5 @@ ruff format --check .
 ruff check .
 mypy
 python -m tests.verdict_table
-python -m pytest "$@"
+# Two at once, each file whole: the library's shape checks and the servers of the browser tests are set up once a process.
+python -m pytest --numprocesses 2 --dist loadfile "$@"
