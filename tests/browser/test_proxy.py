@@ -189,6 +189,7 @@ def test_a_process_dies_and_its_readers_go_on(proxy: Proxy, new_reader: Callable
     """The last test of this file: one of the two is dead after it."""
     first = new_reader()
     moved, sockets_of_moved = visit(proxy, first)
+    opened, sockets_of_opened = visit(proxy, first)  # and then left alone
     dead = proxy.process_of(first)
     # where a reader is sent is drawn by lot
     second = next(context for context in (new_reader() for _ in range(40)) if proxy.process_of(context) != dead)
@@ -201,23 +202,21 @@ def test_a_process_dies_and_its_readers_go_on(proxy: Proxy, new_reader: Callable
         press_seed(page)
         wait_for_seed(page, 6)
 
-    with moved.expect_websocket(timeout=30_000):  # by itself, without a reload
+    with moved.expect_websocket(timeout=30_000), opened.expect_websocket(timeout=30_000):  # without a reload
         os.kill(proxy.servers[dead].process, signal.SIGKILL)
         press_seed(stayed)
         wait_for_seed(stayed, 7)
     assert len(sockets_of_stayed) == 1, "the other process's reader had to connect again"
 
-    assert scene(moved) == "8x11-of-96-causal-seed6-float32"
-    for seed in (7, 8):
-        press_seed(moved)
-        wait_for_seed(moved, seed)
-        assert scene(moved) == f"8x11-of-96-causal-seed{seed}-float32"
-        expect(moved.locator(".heads .below h2")).to_contain_text("Head 2: query 3 → key 4")
-        for label, value in {"Seed": seed, "Heads": 8, "Tokens": 11, "Embed dim": 96}.items():
-            slider = moved.locator(f'input[type=range][aria-label="{label}"]')
-            expect(slider).to_have_attribute("aria-valuetext", str(value))
-    assert len(sockets_of_moved) == 2
+    for page, before in ((moved, 6), (opened, 5)):
+        assert scene(page) == f"8x11-of-96-causal-seed{before}-float32"
+        for seed in (before + 1, before + 2):
+            press_seed(page)
+            wait_for_seed(page, seed)
+            assert scene(page) == f"8x11-of-96-causal-seed{seed}-float32"
+            expect(page.locator(".heads .below h2")).to_contain_text("Head 2: query 3 → key 4")
+            for label, value in {"Seed": seed, "Heads": 8, "Tokens": 11, "Embed dim": 96}.items():
+                slider = page.locator(f'input[type=range][aria-label="{label}"]')
+                expect(slider).to_have_attribute("aria-valuetext", str(value))
+    assert len(sockets_of_moved) == len(sockets_of_opened) == 2
     assert proxy.process_of(first) == alive
-    moved.reload()
-    judged(moved)
-    assert scene(moved) == "8x11-of-96-causal-seed8-float32"
