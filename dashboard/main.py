@@ -23,7 +23,7 @@ st.set_page_config(page_title="Attention Lab", page_icon=assets.url("icon.svg"),
 style.apply()
 
 
-@st.fragment(run_every="1d")
+@st.fragment(run_every=24 * 60 * 60)  # seconds
 def ask_again() -> None:
     """Do nothing: what counts is that the page has a clock.
 
