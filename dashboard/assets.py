@@ -57,7 +57,7 @@ class Early:
             else:
                 body += message.get("body", b"")
                 if not message.get("more_body"):
-                    body = body.replace(b"</head>", _tags() + b"</head>", 1)
+                    body = body.replace(b"<head>", b"<head>" + _tags(), 1)
                     MutableHeaders(scope=held)["Content-Length"] = str(len(body))
                     await send(held)
                     await send({"type": "http.response.body", "body": body})
@@ -76,7 +76,7 @@ def _is_page(start: Message) -> bool:
 def _tags() -> bytes:
     modules = sorted(url(file.name) for file in _STATIC.glob("*.js"))
     return (
-        f'<script async src="{url(_PLOTLY.name)}"></script>'
+        f'<script async fetchpriority="high" src="{url(_PLOTLY.name)}"></script>'
         f'<link rel="preload" as="style" href="{url("heatmap.css")}">'
         + "".join(f'<link rel="modulepreload" href="{module}">' for module in modules)
     ).encode()

@@ -205,7 +205,7 @@ def test_the_page_names_what_the_picture_will_need() -> None:
     assert rest == "<body>&lt;/head></body></html>", "what follows is untouched"
     named = re.findall(r'(?:src|href)="([^"]+)"', head)
     assert named[0] == assets.url("plotly.min.js")
-    assert f'<script async src="{named[0]}">' in head
+    assert f'<script async fetchpriority="high" src="{named[0]}">' in head
     assert {name.rpartition("/")[2] for name in named} == {file for file in FILES if file.endswith((".js", ".css"))}, (
         "all that a picture loads"
     )
