@@ -30,5 +30,6 @@ ruff format --check .
 ruff check .
 mypy
 python -m tests.verdict_table
-# Two at once, each file whole: the library's shape checks and the servers of the browser tests are set up once a process.
-python -m pytest --numprocesses 2 --dist loadfile "$@"
+# Two files at once, but those of the browser: there the server and the page want both cores.
+python -m pytest --numprocesses 2 --dist loadfile --ignore tests/browser "$@"
+python -m pytest tests/browser

@@ -61,6 +61,7 @@ def test_a_reader_moves_on_from_a_slow_run(browser: Browser, faulty: Server) -> 
     wait_for_seed(other, 4)
     urllib.request.urlopen(f"{faulty.address}/release", timeout=10).close()
     wait_for_seed(page, SLOW_SEED + 1)
+    page.wait_for_function(f"() => location.search.includes('seed={SLOW_SEED + 1}')")
     page.reload()
     wait_for_seed(page, SLOW_SEED + 1)  # and what was moved on to is in the URL
     page.context.close()
@@ -73,12 +74,16 @@ def test_the_server_restarts_under_an_open_page(browser: Browser) -> None:
         page = visit(browser, server, "seed=65&embed_dim=96&num_heads=8&causal=false&pin=2-3-1")
         press_seed(page)
         wait_for_seed(page, 66)
+        page.wait_for_function("() => location.search.includes('seed=66')")
         os.kill(server.process, signal.SIGKILL)
     expect(page.get_by_role("dialog")).to_contain_text("Connection error", timeout=30_000)
     expect(page.locator('input[type=range][aria-label="Seed"]')).to_be_disabled()
     assert "seed=66" in page.url
     with serve(APP, port=port):
         expect(page.get_by_role("dialog")).to_have_count(0, timeout=30_000)
+        # the page has asked for a whole run, and a key meets a slider that stays
+        page.locator('[data-test-connection-state="CONNECTED"][data-test-script-state="notRunning"]').wait_for()
+        judged(page)
         press_seed(page)
         wait_for_seed(page, 67)
         assert scene(page) == "8x16-of-96-full-seed67-float32"
