@@ -127,12 +127,12 @@ def row(what: str, sessions: int, found: Found) -> str:
     seconds = [1000 * run.seconds for run in found.runs]
     opened = [1000 * run.seconds for run in found.opened]
     changes = len(found.runs) or 1
-    middle, late = statistics.median(seconds), statistics.quantiles(seconds, n=20)[-1]
+    middle, late = statistics.median(seconds), statistics.quantiles(seconds, n=20, method="inclusive")[-1]
     size = statistics.median(run.received for run in found.runs)
     return (
         f"{what:10} {sessions:4} {len(found.runs):6} {middle:8.0f} {late:7.0f} {max(seconds):7.0f} {found.faults:7} "
         f"{found.lost:5} {size:9.0f} {1000 * found.cpu / changes:7.0f} "
-        f"{statistics.median(opened):7.0f} {statistics.quantiles(opened, n=20)[-1]:6.0f} {found.settled:7.2f} "
+        f"{statistics.median(opened):7.0f} {statistics.quantiles(opened, n=20, method="inclusive")[-1]:6.0f} {found.settled:7.2f} "
         f"{found.memory[0]:6} {max(found.memory):6} {found.memory[-1]:6}"
     )
 
