@@ -122,17 +122,22 @@ async def a_class(server: Server, query: str, sessions: int, lasts: float = LAST
     return found
 
 
+def late_of(times: Sequence[float]) -> float:
+    """The 95th percentile."""
+    return statistics.quantiles(times, n=20, method="inclusive")[-1]
+
+
 def row(what: str, sessions: int, found: Found) -> str:
     """One line of the table."""
     seconds = [1000 * run.seconds for run in found.runs]
     opened = [1000 * run.seconds for run in found.opened]
     changes = len(found.runs) or 1
-    middle, late = statistics.median(seconds), statistics.quantiles(seconds, n=20, method="inclusive")[-1]
+    middle, late = statistics.median(seconds), late_of(seconds)
     size = statistics.median(run.received for run in found.runs)
     return (
         f"{what:10} {sessions:4} {len(found.runs):6} {middle:8.0f} {late:7.0f} {max(seconds):7.0f} {found.faults:7} "
         f"{found.lost:5} {size:9.0f} {1000 * found.cpu / changes:7.0f} "
-        f"{statistics.median(opened):7.0f} {statistics.quantiles(opened, n=20, method="inclusive")[-1]:6.0f} {found.settled:7.2f} "
+        f"{statistics.median(opened):7.0f} {late_of(opened):6.0f} {found.settled:7.2f} "
         f"{found.memory[0]:6} {max(found.memory):6} {found.memory[-1]:6}"
     )
 
