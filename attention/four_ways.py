@@ -60,11 +60,11 @@ class FourWays:
 
     def listed(self, dropout: float | None = None) -> MultiHeadAttentionWrapper:
         """The book's list of heads, with the scene's dropout or another; in training where there is any."""
-        return self._book_s(MultiHeadAttentionWrapper, self.config.head_dim, dropout)
+        return self._build(MultiHeadAttentionWrapper, self.config.head_dim, dropout)
 
     def packed(self, dropout: float | None = None) -> MultiHeadAttention:
         """The book's packed form, likewise."""
-        return self._book_s(MultiHeadAttention, self.config.embed_dim, dropout)
+        return self._build(MultiHeadAttention, self.config.embed_dim, dropout)
 
     def module(self) -> nn.MultiheadAttention:
         """PyTorch's, in eval mode: with dropout it would draw from the random state of the whole process."""
@@ -127,7 +127,7 @@ class FourWays:
         output, weights = module(x, x, x, attn_mask=~self.allowed, average_attn_weights=False)
         return output, weights
 
-    def _book_s(self, form: type[Book], width: int, dropout: float | None) -> Book:
+    def _build(self, form: type[Book], width: int, dropout: float | None) -> Book:
         embed_dim, tokens, heads = self.config.embed_dim, self.config.num_tokens, self.config.num_heads
         dropout = self.dropout if dropout is None else dropout
         with torch.device("meta"):

@@ -1,7 +1,7 @@
 """What the residual stream of a stack of blocks carries, and what GELU and ReLU make of the same numbers."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import tee
 from typing import Any
@@ -36,39 +36,28 @@ class Inside:
     stream: tuple[StreamPoint, ...]
 
 
-def look_into(config: BlockConfig, index: int) -> Inside:
-    """Run the blocks of a scene and keep the trace of one.
-
-    Raises:
-        IndexError: there is no such block; the message carries the depth.
-    """
-    return _look((config,), index)[0]
-
-
 def look_into_both(config: BlockConfig, index: int) -> tuple[Inside, Inside]:
-    """The same under both placements of the norm: the scene's own, then the other.
+    """Run the blocks of a scene under both placements of the norm, its own first, and keep the trace of one block.
+
+    Both run side by side, so that each block's parameters are drawn once.
 
     Raises:
         IndexError: there is no such block; the message carries the depth.
     """
-    own, other = _look(both_placements(config), index)
-    return own, other
-
-
-def _look(configs: Sequence[BlockConfig], index: int) -> list[Inside]:
-    """Scenes that differ in their switches alone: block by block, so that each block's parameters are drawn once."""
-    depth, start = configs[0].depth, sample.draw_tokens(configs[0].scene)
-    if not 0 <= index < depth:
-        raise IndexError(f"block {index}: there are {depth}.")
-    streams = [[StreamPoint("tokens", mean_norm(start), 0.0, _cosine(start, start))] for _ in configs]
+    if not 0 <= index < config.depth:
+        raise IndexError(f"block {index}: there are {config.depth}.")
+    start = sample.draw_tokens(config.scene)
+    placements = both_placements(config)
+    streams = [[StreamPoint("tokens", mean_norm(start), 0.0, _cosine(start, start))] for _ in placements]
     kept: tuple[BlockTrace, ...] = ()
-    drawn = tee(draw_blocks(configs[0]), len(configs))
-    blocks = (each_block(config, parameters) for config, parameters in zip(configs, drawn, strict=True))
+    drawn = tee(draw_blocks(config), len(placements))
+    blocks = (each_block(placed, parameters) for placed, parameters in zip(placements, drawn, strict=True))
     for i, traces in enumerate(zip(*blocks, strict=True)):
-        for stream, config, trace in zip(streams, configs, traces, strict=True):
-            stream += _added(i, config, trace, start)
+        for stream, placed, trace in zip(streams, placements, traces, strict=True):
+            stream += _added(i, placed, trace, start)
         kept = traces if i == index else kept
-    return [Inside(trace, tuple(stream)) for trace, stream in zip(kept, streams, strict=True)]
+    own, other = (Inside(trace, tuple(stream)) for trace, stream in zip(kept, streams, strict=True))
+    return own, other
 
 
 def _added(index: int, config: BlockConfig, trace: BlockTrace, start: Tensor) -> Iterator[StreamPoint]:

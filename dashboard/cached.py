@@ -18,7 +18,6 @@ from attention.verify_head import HeadConfig
 from dashboard.heatmap import Picture
 
 Value = TypeVar("Value")
-Config = Scene
 
 
 class Held(Generic[Value]):
@@ -44,24 +43,24 @@ class Held(Generic[Value]):
 
 
 @st.cache_data(max_entries=256, max_size="200MB", show_spinner=False)
-def picture(name: str, config: Config, _make: Callable[[], Picture]) -> Picture:
+def picture(name: str, config: Scene, _make: Callable[[], Picture]) -> Picture:
     """A picture, packed for the browser; `name` tells a config's pictures apart."""
     return _gated(_make)
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def verdict(name: str, config: Config, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
+def verdict(name: str, config: Scene, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
     """The verdict of a scene under the reader's tolerance, and what belongs to it; `name` is the page's."""
     return _gated(_make)
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def facts(name: str, config: Config, _make: Callable[[], Value]) -> Value:
+def facts(name: str, config: Scene, _make: Callable[[], Value]) -> Value:
     """Small frozen values that stand beside a picture: statistics, claims, rows of a table."""
     return _gated(_make)
 
 
-def known(name: str, config: Config) -> Any | None:
+def known(name: str, config: Scene) -> Any | None:
     """What `facts` has for this name and config already, or None: for what is too long to compute inside of it.
 
     A cached function may not draw a progress bar that stands outside of it, and would draw it again at every hit.
@@ -103,12 +102,12 @@ def _gated(make: Callable[[], Value]) -> Value:
             _inside.gate = False
 
 
-def identity(config: Config, name: str = "") -> str:
+def identity(config: Scene, name: str = "") -> str:
     """A scene's name, for files and for telling two pictures apart."""
     return "-".join((*_parts(config), *name.split())).replace("_", "-")
 
 
-def _parts(config: Config) -> tuple[str, ...]:
+def _parts(config: Scene) -> tuple[str, ...]:
     if isinstance(config, HeadConfig):
         _, *rest = _parts(config.scene)  # how many heads the scene has is not asked
         size = f"1x{config.scene.num_tokens}-of-{config.scene.embed_dim}"

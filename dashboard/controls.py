@@ -48,7 +48,6 @@ _URL: Final = "query-params"
 _LONGEST: Final = 12  # characters: nothing longer names a cell or a head
 _PAGE: Final = "_page"  # the one that is open
 _HEADS: Final = "_heads"
-_HAS_HEADS: Final = "_has_heads"  # whether the page has that fragment
 _SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
 _SEED_SLIDER: Final = "_seed_slider"
@@ -145,8 +144,7 @@ def keep_enlarged(key: str) -> None:
 
 def _scene(page: str) -> None:
     st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
-    st.session_state[_HAS_HEADS] = page != "one_head"
-    if page != "one_head":
+    if _has_heads():
         _move_heads_that_do_not_divide()
         _heads()
     st.slider(
@@ -163,6 +161,11 @@ def _scene(page: str) -> None:
         st.caption("Precision: all four, on this page")
     else:
         _precision()
+
+
+def _has_heads() -> bool:
+    """Whether the page has that fragment."""
+    return bool(st.session_state[_PAGE] != "one_head")
 
 
 def _causal() -> None:
@@ -226,7 +229,7 @@ def _fit_heads() -> None:
     before = st.session_state.get("num_heads") or nearest_head_count(embed_dim, DEFAULT.num_heads)
     fits = before in head_counts(embed_dim)
     st.session_state["num_heads"] = before if fits else _moved(before, embed_dim)
-    rerun(PICTURE, *([_HEADS] if st.session_state[_HAS_HEADS] else []), VERDICT)()
+    rerun(PICTURE, *([_HEADS] if _has_heads() else []), VERDICT)()
 
 
 def _moved(heads: int, embed_dim: int) -> int:

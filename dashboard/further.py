@@ -22,10 +22,9 @@ def draw(config: AttentionConfig, tolerance: Tolerance) -> None:
     )
     if not expander.open:
         return
-    scene = limits.within("further", config)
-    if said := limits.said(config, scene):
+    asked, config = config, limits.within("further", config)
+    if said := limits.said(asked, config):
         expander.caption(f":material/info: {said}")
-    config = scene
     held = cached.facts("properties", config, lambda: properties(config))
     expander.html(tables.html(of_properties(held), kind="claims"))
     found = cached.verdict("gradients", config, tolerance, lambda: verify_gradients(config, tolerance))

@@ -11,7 +11,8 @@ from torch import Tensor
 from attention.compare import apart
 from attention.config import AttentionConfig
 from attention.multi_head import AttentionTrace, allowed_by
-from dashboard.cached import Config, identity
+from attention.scenes import Scene
+from dashboard.cached import identity
 from dashboard.heatmap import ATTENTION, Kind, Picture, Words, picture
 
 SQUARE: Final = ("scores", "scaled", "masked", "weights", "dropped")
@@ -30,7 +31,7 @@ def of_step(
     step: str,
     tensors: Sequence[Tensor],
     titles: Sequence[str],
-    config: Config,
+    config: Scene,
     allowed: Tensor | None = None,
     called: Words | None = None,
     note: str = "",
@@ -54,7 +55,7 @@ def of_step(
 
 
 def of_difference(
-    step: str, ours: Tensor, pytorch: Tensor, config: Config, allowed: Tensor | None = None, note: str = ""
+    step: str, ours: Tensor, pytorch: Tensor, config: Scene, allowed: Tensor | None = None, note: str = ""
 ) -> Picture:
     """|ours − PyTorch's| of one step, (rows, columns) each, on a scale by decades."""
     sizes: NDArray[np.float32] = apart(ours, pytorch)[None].float().numpy()

@@ -17,8 +17,9 @@ from attention.compare import Outcome, Tolerance
 from attention.config import MAX_SEED, AttentionConfig, head_counts
 from attention.copying import write
 from attention.multi_head import allowed_by
+from attention.residual import look_into_both, mean_norm
 from attention.verify import ARITHMETIC, MATHS
-from attention.verify_block import MAX_DEPTH, BlockConfig, check_fused, each_block, probe
+from attention.verify_block import MAX_DEPTH, BlockConfig, check_fused, each_block, probe, verify_both
 from attention.verify_block import verify_block as verify
 from tests.attention.scenes import Recorder
 
@@ -253,3 +254,27 @@ def test_rounding_does_not_pile_up_over_blocks(norm_first: bool) -> None:  # N01
         scene = AttentionConfig(embed_dim=6, num_heads=1, num_tokens=16, seed=seed)
         found = verify(BlockConfig(scene, depth=8, norm_first=norm_first))
         assert found.equal, (seed, found.arithmetic.first_difference)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_both_placements_are_judged_as_each_is_alone(norm_first: bool) -> None:
+    config = replace(SMALL, depth=3, norm_first=norm_first)
+    own, other = verify_both(config)
+    assert own == verify(config)
+    assert other == verify(replace(config, norm_first=not norm_first))
+    assert own != other
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_both_placements_are_looked_into(norm_first: bool) -> None:
+    config = replace(SMALL, depth=3, norm_first=norm_first)
+    for found, placed in zip(
+        look_into_both(config, 1), (config, replace(config, norm_first=not norm_first)), strict=True
+    ):
+        expected = list(each_block(placed))
+        assert torch.equal(found.trace.output, expected[1].output)
+        assert [point.place for point in found.stream][1:3] == ["0: attention", "0: feed-forward"]
+        assert len(found.stream) == 7
+        assert found.stream[-1].norm == mean_norm(expected[2].output)
+    with pytest.raises(IndexError, match="block 3: there are 3"):
+        look_into_both(config, 3)

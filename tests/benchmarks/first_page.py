@@ -17,7 +17,7 @@ from typing import Final
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Error as BrowserError
 
-from tests.benchmarks.load import APP
+from tests.benchmarks.load import APP, late_of
 from tests.browser.serving import chromium, free_port, starting
 
 PAGES: Final = {
@@ -61,7 +61,7 @@ def main(rounds: int) -> int:
         medians = {what: statistics.median(seconds) for what, seconds in times.items()}
         print(f"{who}, {rounds} rounds; s, median / 95th percentile")
         for what, seconds in times.items():
-            late = statistics.quantiles(seconds, n=20, method="inclusive")[-1]
+            late = late_of(seconds)
             print(f"  {what:10} {medians[what]:5.2f} / {late:5.2f}")
         ratio = medians["dashboard"] / medians["bare page"]
         print(f"  {ratio:.2f} × (limit {LIMIT})")

@@ -5,8 +5,8 @@
 Each of N sessions moves the seed every 5 seconds among 20 values, for 60 seconds: the first visitor of a setting waits
 for it to be computed, the others get it from the cache. Then all move at once. Beside it, in the same run, stands a
 floor: a page with one slider and nothing else. Each class has a server of its own, which has seen nobody before. The
-clock runs from the message sent to the finished run; what a
-browser draws then is not in it. The sessions run on the same machine as the server, and take their share of it.
+clock runs from the message sent to the finished run; what a browser draws then is not in it. The sessions run on the
+same machine as the server, and take their share of it.
 """
 
 import asyncio

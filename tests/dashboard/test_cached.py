@@ -19,6 +19,7 @@ from attention.config import DTYPES, AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.masks import Corner
 from attention.multi_head import attend_as_configured
+from attention.scenes import Scene
 from attention.verify import ARITHMETIC, Report, Verdict, sides_of, verify
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
@@ -64,7 +65,7 @@ def test_each_cached_function_takes_plain_arguments() -> None:  # C01
 
 
 def test_keys_are_frozen_values() -> None:  # C01, C03, C07: no user's text, no optional trailing string, no tensor
-    allowed = {cached.Config, Tolerance, str}
+    allowed = {Scene, Tolerance, str}
     plain = (AttentionConfig, HeadConfig, BlockConfig, MaskConfig, Tolerance)
     for name, function in cached_functions().items():
         for parameter in inspect.signature(function).parameters.values():
@@ -102,7 +103,7 @@ def test_scenes_of_different_kinds_never_meet() -> None:  # C03: equal numbers i
     mask = MaskConfig(num_queries=5, num_keys=5)
     names_of_two = ("window", "prefix", "document", "stride", "padding_left", "padding_right", "num_keys")
     changes: list[dict[str, Any]] = [{name: 2} for name in names_of_two]
-    configs: list[cached.Config] = [
+    configs: list[Scene] = [
         SMALL,
         HeadConfig(SMALL, 4, 4),
         HeadConfig(SMALL, 4, 8),
