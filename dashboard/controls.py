@@ -26,7 +26,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard import heatmap, limits, link, mistakes, page_controls
+from dashboard import comparing, gallery, heatmap, limits, link, mistakes, page_controls, teaching
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -72,12 +72,31 @@ def asked() -> Asked:
     return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
 
 
-def made_smaller() -> str:
+def notes() -> list[str]:
+    """What is to be said above a picture: what to look for in the scene, and what of it was made smaller."""
+    smaller = _made_smaller()
+    settings = f":material/tune: {' · '.join(in_words(asked().config).values())}" if teaching.is_handout() else ""
+    return [note for note in (gallery.to_look_for(), f":material/info: {smaller}" if smaller else "", settings) if note]
+
+
+def in_words(config: AttentionConfig) -> dict[str, str]:
+    """Each shared setting in words, for where no control shows it."""
+    return {
+        "embed_dim": f"embed dim {config.embed_dim}",
+        "num_heads": "1 head" if config.num_heads == 1 else f"{config.num_heads} heads",
+        "num_tokens": "1 token" if config.num_tokens == 1 else f"{config.num_tokens} tokens",
+        "seed": f"seed {config.seed}",
+        "causal": "causal" if config.causal else "no mask",
+        "dtype": config.dtype,
+    }
+
+
+def _made_smaller() -> str:
     """What of the reader's scene is too large for the page, and was made smaller, in words; empty where nothing."""
     page, scene = st.session_state[_PAGE], _scene_asked()
     shown = limits.within(page, scene)
     depths = page_controls.depths(shown) if page == "block" else (1, 1)
-    return limits.said(scene, shown, *depths)
+    return limits.said(scene, shown, *depths, page=page)
 
 
 def _scene_asked() -> AttentionConfig:
@@ -102,6 +121,7 @@ def draw(page: str) -> None:
         page_controls.draw(page)
         _picture()
         _say_what_was_refused()
+        _for_a_class(page)
 
 
 def draw_tolerance() -> None:
@@ -198,6 +218,26 @@ def _picture() -> None:
         key="scale", bind=_URL, help="From 0 to 1 for all heads, or to each head's own largest weight.",
         on_change=rerun(PICTURE),
     )  # fmt: skip
+
+
+def _for_a_class(page: str) -> None:
+    """Pin the scene to compare others with it; make a link of it."""
+
+    def pin() -> None:
+        comparing.pin(limits.within("compare", _scene_asked()))
+
+    hint = "Keep these settings as A, then move the controls: A, B and their difference stand side by side."
+    pressed = st.button(
+        "Pin as A, and compare",
+        icon=":material/compare:",
+        key="compare_from_here",
+        help=hint,
+        on_click=pin,
+        width="stretch",
+    )
+    if pressed and page != "compare":
+        st.switch_page("app_pages/compare.py", query_params={"a": st.query_params["a"]})
+    teaching.draw(lambda: vars(_scene_asked()))
 
 
 @st.fragment(key=_HEADS)
@@ -325,6 +365,9 @@ _PARAMETERS: Final[dict[str, Parameter]] = {
     "atol": Parameter(link.is_fraction, float, kept=True),
     "pin": Parameter(lambda text: text == "none" or link.cell(text) is not None),
     "head": Parameter(link.whole_number(0, 9999)),
+    **gallery.PARAMETERS,
+    **teaching.PARAMETERS,
+    **comparing.PARAMETERS,
     **mistakes.CLICKED,
     **page_controls.PARAMETERS,
 }

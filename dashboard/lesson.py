@@ -35,19 +35,22 @@ def begin(lesson: Lesson) -> Line:
     """Draw what stands above the picture; returns the verdict's line."""
     fragments.begin_page(lesson.has_more)
     st.title(lesson.title, anchor=False)
-    line = Line(controls.made_smaller)
-    st.markdown(f"{lesson.lead} ${lesson.equation}$" if lesson.equation else lesson.lead)
+    line = Line(controls.notes)
+    st.container(key="lead").markdown(f"{lesson.lead} ${lesson.equation}$" if lesson.equation else lesson.lead)
     return line
 
 
 def end(lesson: Lesson, verdict: Callable[[], None]) -> None:
     """Draw what stands below the picture: things to try, the verdict with its tolerances, and the code that ran."""
-    st.header("Try", anchor=False)
-    st.markdown("\n".join(f"- {what}" for what in lesson.tries))
-    presets.draw(lesson.presets)
-    st.header("Step by step against PyTorch", anchor=False)
-    controls.draw_tolerance()
-    verdict()
+    with st.container(key="try"):
+        st.header("Try", anchor=False)
+        st.markdown("\n".join(f"- {what}" for what in lesson.tries))
+        presets.draw(lesson.presets)
+    with st.container(key="steps"):
+        st.header("Step by step against PyTorch", anchor=False)
+        with st.container(key="tolerance"):
+            controls.draw_tolerance()
+        verdict()
     sources.draw(lesson.code)
 
 

@@ -22,6 +22,7 @@ class Limit:
     tokens: int = MAX_TOKENS
     weights: int = MAX_HEADS * MAX_TOKENS**2
     numbers: int = MAX_TOKENS * MAX_EMBED_DIM
+    why: str = "more would take over a second, or 100 MB, of a machine that others share"
 
 
 _NONE: Final = Limit()
@@ -35,6 +36,8 @@ LIMITS: Final[dict[str, Limit]] = {
     "break_it": Limit(embed_dim=768, tokens=128, weights=12 * 64**2, numbers=768 * 32),
     "precision": Limit(embed_dim=768, tokens=40, weights=12 * 40**2),
     "pytorch_differs": Limit(embed_dim=768, tokens=128, weights=12 * 128**2),
+    "compare": Limit(embed_dim=768, tokens=112, weights=12 * 96**2),
+    "predict": Limit(tokens=8, why="as much as one fills in by hand"),
 }
 # seconds that all blocks may take together
 _BLOCKS: Final = 0.6
@@ -63,8 +66,10 @@ def time_of_block(scene: AttentionConfig) -> float:
     return 3.1e-7 * width**2 + 1.05e-8 * width**2 * tokens + 6.4e-7 * scene.num_heads * tokens**2
 
 
-def said(asked: AttentionConfig, shown: AttentionConfig, asked_depth: int = 1, shown_depth: int = 1) -> str:
-    """What a page has made smaller, in words; empty where nothing."""
+def said(
+    asked: AttentionConfig, shown: AttentionConfig, asked_depth: int = 1, shown_depth: int = 1, *, page: str = ""
+) -> str:
+    """What a page has made smaller, in words, and why; empty where nothing."""
     pairs = {
         "embed dim": (asked.embed_dim, shown.embed_dim),
         "heads": (asked.num_heads, shown.num_heads),
@@ -74,4 +79,4 @@ def said(asked: AttentionConfig, shown: AttentionConfig, asked_depth: int = 1, s
     smaller = [f"{name} {less}, not {wanted}" for name, (wanted, less) in pairs.items() if less != wanted]
     if not smaller:
         return ""
-    return f"Shown with {', '.join(smaller)}: more would take over a second, or 100 MB, of a machine that others share."
+    return f"Shown with {', '.join(smaller)}: {LIMITS.get(page, _NONE).why}."

@@ -62,6 +62,13 @@ def keep_in_url(*keys: str) -> None:
             st.session_state[key] = st.session_state[key]
 
 
+def text(value: object) -> str | list[str]:
+    """A control's value as it stands in a link; of one with several values, a text each."""
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def one_of(*options: str) -> Callable[[str], bool]:
     """Whether the text is one of the options."""
     return options.__contains__

@@ -9,6 +9,7 @@ import streamlit as st
 
 from attention.block import PRE_NORM
 from attention.compare import Tolerance
+from attention.comparing import COMPARED
 from attention.config import MAX_TOKENS, AttentionConfig
 from attention.differing_calls import PAIR_NAMES, PAIRS
 from attention.feed_forward import ACTIVATIONS
@@ -28,6 +29,8 @@ RULES: Final = ("window", "prefix", "padding", "documents", "strided", "T ≠ S"
 LOUDNESS: Final = (1, 3, 10, 30, 100, 300, 1000)
 NORMS: Final = ("post", "pre")
 POWERS: Final = ("0", *(f"1e-{n}" for n in range(12, 0, -1)))
+QUESTIONS: Final = ("row", "mask")
+WITHIN: Final = ("0.001", "0.01", "0.02", "0.05", "0.1", "0.2")
 FEWEST_SEEDS: Final = 10
 MOST_SEEDS: Final = 500
 
@@ -105,6 +108,32 @@ def shown_block(config: BlockConfig) -> int:
     return min(int(st.session_state.get("of_block", 0)), config.depth - 1)
 
 
+def which_row(mask: MaskConfig) -> int:
+    """Draw the field for the query whose row a page asks for, on the page; the last where there are not so many."""
+    state, last = st.session_state, mask.num_queries - 1
+    state["of_query"] = min(state.get("of_query", 3), last)
+    if last == 0:
+        return 0
+    return int(
+        st.number_input("Query", 0, last, key="of_query", bind=_URL, width=160, on_change=rerun(PICTURE, VERDICT))
+    )
+
+
+def question() -> str:
+    """Draw what is asked for, on the page: one of `QUESTIONS`."""
+    keep_in_url("ask")
+    return str(
+        st.segmented_control("Fill in", QUESTIONS, default=QUESTIONS[0], required=True, key="ask", bind=_URL)
+    )  # fmt: skip
+
+
+def within() -> float:
+    """Draw how far a predicted weight may be off, on the page."""
+    keep_in_url("within")
+    hint = "How far a weight may be off and still count as right."
+    return float(st.select_slider("Right within", WITHIN, value="0.05", key="within", bind=_URL, help=hint))
+
+
 def closeness() -> Tolerance:
     """Draw rtol and atol of `torch.allclose` in powers of ten, on the page; they begin at its own defaults."""
     keep_in_url("close_rtol", "close_atol")
@@ -142,6 +171,7 @@ def draw(page: str) -> None:
     drawers = {
         "one_head": _head,
         "masks": _mask,
+        "predict": _mask,
         "four_ways": _ways,
         "block": _block,
         "break_it": lambda: mistakes.draw(_kind_of_block),
@@ -239,11 +269,15 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     **mistakes.PARAMETERS,
     # of the widgets that stand on the pages themselves
     "block_step": Parameter(one_of(*PRE_NORM), kept=True),
+    "compare_step": Parameter(one_of(*COMPARED), kept=True),
     "of_block": Parameter(whole_number(0, MAX_DEPTH), int, kept=True),
     "difference": Parameter(one_of(*PAIRS), kept=True),
     "pair": Parameter(one_of(*PAIR_NAMES), kept=True),
     "step": Parameter(one_of(*STEPS), kept=True),
     "of_head": Parameter(whole_number(0, 9999), int, kept=True),
+    "of_query": Parameter(whole_number(0, 9999), int, kept=True),
+    "ask": Parameter(one_of(*QUESTIONS), kept=True),
+    "within": Parameter(one_of(*WITHIN), kept=True),
     "number": Parameter(one_of(*NUMBERS[1:]), kept=True),
     "loudness": Parameter(one_of(*map(str, LOUDNESS)), int, kept=True),
     "close_rtol": Parameter(one_of(*POWERS), kept=True),

@@ -35,6 +35,7 @@ def of_step(
     allowed: Tensor | None = None,
     called: Words | None = None,
     note: str = "",
+    blank: Sequence[int] = (),
 ) -> Picture:
     """A picture of one step, or of the same step several times side by side, on one scale.
 
@@ -46,12 +47,14 @@ def of_step(
         allowed: the mask, for steps whose masked cells are to be hatched.
         called: what axes, tiles and numbers are called, where the step's name does not say it.
         note: what tells it from another picture of the same step and titles.
+        blank: rows that are left for the reader to fill in.
     """
     kind: Kind = "weights" if step.rpartition(".")[2] in ("weights", "dropped") else "signed"
     numbers: NDArray[np.float32] = np.stack([tensor.float().numpy() for tensor in tensors])
     hatched = None if allowed is None else allowed.numpy()
     name = identity(config, f"{step} {' '.join(titles)} {note}".replace(".", " "))
-    return picture(numbers, hatched, _safe(name), titles=titles, kind=kind, words=called or words(step))
+    called = called or words(step)
+    return picture(numbers, hatched, _safe(name), titles=titles, kind=kind, words=called, blank=blank)
 
 
 def of_difference(

@@ -1,7 +1,7 @@
 """The verdict as a reader sees it: one line that stays in view, and a table step by step."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import streamlit as st
@@ -24,22 +24,22 @@ def pause() -> None:
 class Line:
     """The line's place on the page. What stands there always belongs to the picture on screen."""
 
-    def __init__(self, made_smaller: Callable[[], str]) -> None:
+    def __init__(self, notes: Callable[[], Sequence[str]]) -> None:
         self._place = st.container(key="verdict").empty()
-        self._made_smaller = made_smaller
+        self._notes = notes
 
     def begin(self, config: object) -> bool:
         """A picture is about to be drawn: unless its verdict is known already, say that it is on the way.
 
-        And say above the picture what the page has made smaller.
+        And say above the picture what is to be said of it.
 
         Returns:
             Whether it is known.
         """
         judged, text = st.session_state.get(_JUDGED, (None, ""))
         self._place.markdown(text if judged == config else f":gray-badge[:material/hourglass: checking] {CHECKING}")
-        if said := self._made_smaller():
-            st.caption(f":material/info: {said}")
+        for note in self._notes():
+            st.caption(note)
         return bool(judged == config)
 
     def end(self, config: object, verdict: Verdict, note: str = "") -> None:

@@ -121,7 +121,7 @@ class Picture:
 
     `low` and `high` are the true range of signed numbers, infinities and NaN left out. Of weights they are 0 and
     1, or the largest weight where dropout has let it grow over 1. Of differences they are the powers of ten that
-    enclose those over 0, 16 decades at most; 0 and 0 where there is none.
+    enclose those over 0, 16 decades at most; 0 and 0 where there is none. Of `blank` rows no number is in it.
     """
 
     identity: str
@@ -135,6 +135,7 @@ class Picture:
     nans: int
     sent: int
     numbers: bytes
+    blank: tuple[int, ...] = ()
 
     @property
     def heads(self) -> int:
@@ -150,10 +151,12 @@ def picture(
     titles: Sequence[str] | None = None,
     kind: Kind = "weights",
     words: Words = ATTENTION,
+    blank: Sequence[int] = (),
 ) -> Picture:
     """Pack tiles (H, T, S) and the mask (T, S) of all of them for the browser; no mask where every cell is allowed.
 
     Numbers of forbidden cells are left out where all of them are nothing (0, or -inf), which halves a causal scene.
+    Rows that are `blank`, in every tile, are for the reader to fill in: their numbers and their mask stay here.
 
     Raises:
         ValueError: the mask's shape is not that of one tile, or there are not as many titles as tiles; the
@@ -164,6 +167,9 @@ def picture(
     allowed = np.ones(tiles.shape[1:], dtype=bool) if allowed is None else allowed
     if tiles.shape[1:] != allowed.shape:
         raise ValueError(f"tiles {tiles.shape} need a mask of {tiles.shape[1:]}, not {allowed.shape}.")
+    if blank:
+        tiles, allowed = tiles.copy(), allowed.copy()
+        tiles[:, list(blank)], allowed[list(blank)] = 0, False
     count, queries, keys = tiles.shape
     titles = tuple(f"head {i}" for i in range(count)) if titles is None else tuple(titles)
     if len(titles) != count:
@@ -187,6 +193,7 @@ def picture(
         nans=int(np.isnan(packed).sum()),
         sent=packed.size,
         numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
+        blank=tuple(blank),
     )
 
 
@@ -239,6 +246,7 @@ def payload(
         "keys": drawn.keys,
         "nans": drawn.nans,
         "sent": drawn.sent,
+        "blank": drawn.blank,
         "stops": _stops(drawn.kind),
         "summary": summary,
         "below": below,

@@ -102,7 +102,7 @@ class Reader:
     What the whole script did not draw again is gone, as in the page.
 
     `pictures` are the messages of all pictures, by the key of each; `html` the bodies of all HTML by their class;
-    `charts` the figures by key; `said` the Markdown of the last run and `warnings` its warnings.
+    `charts` the figures by key; `said` the Markdown of the last run, `captions` its captions, `warnings` its warnings.
 
     Nothing here raises for what went wrong in the app: see `faults`.
     """
@@ -114,6 +114,8 @@ class Reader:
             self.app.switch_page(_path(page))
         self.widgets: dict[str, Any] = {}
         self.buttons: dict[str, Any] = {}
+        self.keyed: dict[str, Any] = {}
+        self.captions: list[str] = []
         self.pictures: dict[str, bytes] = {}
         self.identities: dict[str, str] = {}
         self.clicked: dict[str, dict[str, object]] = {}
@@ -148,6 +150,10 @@ class Reader:
         """Press a button of the page."""
         return self._send(WidgetState(id=self.buttons[label].id, trigger_value=True))
 
+    def press_key(self, key: str) -> "Reader":
+        """Press the button of a key, where several have the same label."""
+        return self._send(WidgetState(id=self.keyed[key].id, trigger_value=True))
+
     def set(self, key: str, value: object) -> "Reader":
         """Move a control."""
         self.widgets[key].set_value(value)
@@ -170,6 +176,11 @@ class Reader:
     def value(self, key: str) -> Any:
         """What a control is set to."""
         return self.app.session_state[key]
+
+    def parameter(self, name: str) -> str:
+        """What a parameter of the address says; where it says several things, the last."""
+        found = self.app.query_params[name]
+        return found if isinstance(found, str) else found[-1]
 
     @property
     def scene(self) -> Scene:
@@ -204,7 +215,7 @@ class Reader:
         self.drew = {widget.key for widget in drawn}
         if "curve" in self.drew:  # only the whole script draws it
             self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
-            self.buttons = {}
+            self.buttons, self.keyed = {}, {}
         for first, others in _TOGETHER.items():
             if first in self.drew:
                 self.widgets = {key: widget for key, widget in self.widgets.items() if key not in others}
@@ -233,9 +244,10 @@ class Reader:
                 self.drew.add("table")
                 self.buttons = {label: button for label, button in self.buttons.items() if button.key != SHOW}
         self.buttons |= {button.label: button for button in app.button}
+        self.keyed |= {button.key: button for button in app.button if button.key}
         for text in filter(_is_headline, _markdown(app)):
             self.verdict = text
-        captions = [caption.value for caption in app.caption]
+        self.captions = captions = [caption.value for caption in app.caption]
         only_one_count = any(caption.startswith("Heads: 1") for caption in captions)
         if only_one_count:
             self.drew.add("num_heads")

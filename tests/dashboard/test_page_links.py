@@ -12,9 +12,9 @@ from dashboard import link as links
 from dashboard import page_controls
 from tests.dashboard.helpers import SMALL, Reader, link
 from tests.dashboard.test_links import MARKUP, NONSENSE, ODD
-from tests.dashboard.test_pages import PAGES
+from tests.dashboard.test_pages import WITH_A_SCENE
 
-NAMES: Final = [page.removesuffix(".py") for page in PAGES]
+NAMES: Final = [page.removesuffix(".py") for page in WITH_A_SCENE]
 # where each parameter lives, what a page must have for it to be asked, possible values, and what they mean
 EVERY_RULE: Final = {"rules": list(page_controls.RULES)}
 Given = dict[str, Any]
@@ -50,6 +50,11 @@ PARAMETERS: Final[tuple[tuple[str, str, Given, dict[str, Any]], ...]] = (
     ("precision", "close_atol", {}, {"0": "0", "1e-12": "1e-12", "1e-1": "1e-1"}),
     ("precision", "pass_step", {}, {"q": "q", "weights": "weights"}),
     ("precision", "pass_seeds", {}, {"10": 10, "500": 500, "20": 20}),
+    ("compare", "compare_step", {}, {"weights": "weights", "q": "q", "output": "output"}),
+    ("predict", "ask", {}, {"row": "row", "mask": "mask"}),
+    ("predict", "of_head", {}, {"2": 2}),
+    ("predict", "of_query", {}, {"0": 0, "2": 2}),
+    ("predict", "within", {}, {"0.001": "0.001", "0.2": "0.2"}),
     ("pytorch_differs", "difference", {}, {topic: topic for topic in PAIRS}),
     *(
         ("pytorch_differs", "pair", {"difference": topic}, {pair.name: pair.name for pair in pairs})

@@ -13,10 +13,10 @@ from torch import Tensor
 from attention.scaled_dot_product import ScaledDotProduct
 from dashboard import verdict_panel
 from tests.dashboard.helpers import SMALL, Reader, cells, empty_caches, link
-from tests.dashboard.test_pages import PAGES
+from tests.dashboard.test_pages import WITH_A_SCENE
 
 # but the page that breaks it on purpose
-NAMES: Final = [page.removesuffix(".py") for page in PAGES if page != "break_it.py"]
+NAMES: Final = [page.removesuffix(".py") for page in WITH_A_SCENE if page != "break_it.py"]
 
 
 def module(name: str) -> ModuleType:
@@ -232,6 +232,8 @@ CODE: Final = {
     ),
     "block": ("def run_block", "def layer_norm", "def gelu", "def relu", "def attend", "def draw_block"),
     "pytorch_differs": ("def differ", "class Scene"),
+    "compare": ("def apart", "def attend", "def softmax"),
+    "predict": ("def check_row", "def check_mask", "def softmax", "def grid"),
     "precision": ("def budget", "def closeness", "def smallest_atol", "def pass_rates", "def attend", "def softmax"),
 }
 

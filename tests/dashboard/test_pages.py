@@ -10,6 +10,9 @@ from tests.dashboard.helpers import ROOT, Reader, open_scene
 
 PAGES: Final = sorted(path.name for path in (ROOT / "dashboard" / "app_pages").glob("*.py") if path.stem != "__init__")
 
+# that show a scene of their own, with its verdict
+WITH_A_SCENE: Final = [page for page in PAGES if page != "scenes.py"]
+
 # S15: the ends of the controls, and the scenes that hide bugs
 EXTREMES: Final = (
     AttentionConfig(embed_dim=1, num_heads=1),
@@ -51,7 +54,7 @@ def test_page_opens_at_the_extremes(page: str, config: AttentionConfig) -> None:
     name = page.removesuffix(".py")
     shown = limits.within(name, config)
     blocks = (2, limits.depth_within(shown, 2)) if name == "block" else (1, 1)
-    words = limits.said(config, shown, *blocks)
+    words = limits.said(config, shown, *blocks, page=name)
     expected = [f":material/info: {words}"] if words else []
     assert reader.notices == expected, "a possible scene has nothing to complain about, but that it is large"
 

@@ -58,6 +58,7 @@ export function hover(view, cell, event) {
 function sentence(scene, cell) {
   const [row, join, column] = scene.pair;
   const where = `${scene.titles[cell.head]} · ${row} ${cell.query} ${join} ${column} ${cell.key}`;
+  if (scene.isBlank(cell)) return `${where}: yours to fill in`;
   if (scene.isMasked(cell)) return `${where}: masked, may not attend`;
   return `${where}: ${exact(scene.weight(cell))}`;
 }

@@ -113,6 +113,7 @@ export class Painter {
         raster.canvas, 0, head * scene.queries, scene.keys, scene.queries,
         box.left, box.top, box.width, box.height,
       );
+      this.blanks(scene, box, theme);
       this.numbers(scene, head, box, palette);
     });
     context.restore();
@@ -122,6 +123,26 @@ export class Painter {
     const { context } = this;
     context.fillStyle = context.createPattern(hatchTile(theme), "repeat");
     context.fillRect(box.left, box.top, box.width, box.height);
+  }
+
+  // Rows that the reader fills in: empty fields with a question mark.
+  blanks(scene, box, theme) {
+    const { context } = this;
+    const [width, height] = [box.width / scene.keys, box.height / scene.queries];
+    context.font = `600 ${Math.min(16, 0.6 * height, 0.9 * width)}px "Source Sans", sans-serif`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    for (const row of scene.blank)
+      for (let key = 0; key < scene.keys; key++) {
+        const [left, top] = [box.left + key * width, box.top + row * height];
+        context.fillStyle = theme.background;
+        context.fillRect(left, top, width, height);
+        context.strokeStyle = theme.text;
+        context.lineWidth = 1;
+        context.strokeRect(left + 1, top + 1, width - 2, height - 2);
+        context.fillStyle = theme.text;
+        context.fillText("?", left + width / 2, top + height / 2);
+      }
   }
 
   numbers(scene, head, box, palette) {
@@ -183,6 +204,7 @@ export class Painter {
 }
 
 export function printed(weight, decimals) {
+  if (weight === 0 || weight === 1) return String(weight); // exactly: 0.0000 would say less
   const text = weight.toFixed(decimals);
   if (decimals > 2) return text;
   return text === "1.00" ? "1" : text.replace(/^0/, "");

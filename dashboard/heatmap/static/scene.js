@@ -59,6 +59,11 @@ export class Scene {
     return this.mask.rank[cell.query * this.keys + cell.key] < 0 && (number === 0 || number === -Infinity);
   }
 
+  // For the reader to fill in: its number was not sent.
+  isBlank(cell) {
+    return this.blank.includes(cell.query);
+  }
+
   contains(cell) {
     return cell && cell.head < this.heads && cell.query < this.queries && cell.key < this.keys;
   }
