@@ -22,7 +22,7 @@ _STATIC: Final = Path(__file__).parent / "heatmap" / "static"
 _PLOTLY: Final = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 # what the first picture does without: loaded once a chart is drawn, or a picture taken home
-LATER: Final = {"chart.js", "chart.css", "export.js", "standalone.js", "svg.js"}
+LATER: Final = {"chart.js", "chart.css", "export.js", "inline.js", "standalone.js", "svg.js"}
 
 # Sent with every message, so it holds only the way to the files.
 _SCRIPT: Final = """

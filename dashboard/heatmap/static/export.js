@@ -4,6 +4,7 @@
 // given number of pixels for each of the page's, and are done with before anything is waited for: else a new scene
 // could come between the parts.
 
+import { fontRule } from "./inline.js";
 import { SvgContext, escaped } from "./svg.js";
 
 const SCALE = 2; // a PNG is twice as large as on screen
@@ -11,10 +12,10 @@ const FEW_CELLS = 6144; // up to so many each is an element of the SVG; 12 heads
 
 export async function png(picture) {
   const { width, height } = picture;
-  const axes = axesOf(picture, "png", SCALE);
+  const axes = axesOf(picture);
   const [canvas, above] = [layer(picture, "under"), layer(picture, "over")];
   const image = new Image();
-  image.src = await axes;
+  image.src = `data:image/svg+xml,${encodeURIComponent(await axes)}`;
   await image.decode();
   const context = canvas.getContext("2d");
   context.setTransform(1, 0, 0, 1, 0, 0);
@@ -35,18 +36,17 @@ function layer(picture, name) {
 
 export async function svg(picture) {
   const { width, height, summary } = picture;
-  const axes = axesOf(picture, "svg", 1);
+  const axes = axesOf(picture);
   const [below, above] = [new SvgContext(picture.cells <= FEW_CELLS), new SvgContext()];
   background(below, picture);
   picture.under(below, devicePixelRatio || 1);
   picture.over(above, devicePixelRatio || 1);
-  const url = await axes;
   const size = `width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"`;
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ${size}>`,
     `<title>${escaped(summary)}</title>`,
     below.text,
-    decodeURIComponent(url.slice(url.indexOf(",") + 1)),
+    await axes,
     above.text,
     "</svg>",
   ];
@@ -58,4 +58,9 @@ function background(context, { width, height, theme }) {
   context.fillRect(0, 0, width, height);
 }
 
-const axesOf = ({ plot, width, height }, format, scale) => Plotly.toImage(plot, { format, width, height, scale });
+// Plotly's part, as SVG that has the page's font with it.
+async function axesOf({ plot, width, height, theme }) {
+  const drawn = Plotly.toImage(plot, { format: "svg", width, height, imageDataOnly: true });
+  const font = await fontRule(theme.font);
+  return (await drawn).replace("<defs", `<style>${font}</style><defs`);
+}

@@ -1,6 +1,7 @@
 // A picture as one HTML file that works without a network: the very code that draws it on the page, Plotly, and the
 // message with its numbers. So it zooms, tells exact numbers and has the page's colours, and weighs little more than these.
 
+import { base64, fetched, fontRule } from "./inline.js";
 import { escaped } from "./svg.js";
 
 const COLOURS = ["text", "background", "secondary-background", "border", "primary", "green-text", "red-text"];
@@ -8,7 +9,7 @@ const VARIABLES = [...COLOURS.map((name) => `--st-${name}-color`), "--st-font", 
 const IMPORT = /(from |import\()"\.\/(\w+\.js)"/g;
 
 // The file may ask nobody for anything, whatever is in it.
-const POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:";
+const POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; font-src data:";
 
 const PAGE = `
 body { margin: 1rem auto; padding: 0 1rem; max-width: 1600px; background: var(--st-background-color); color: var(--st-text-color); font-family: var(--st-font); }
@@ -20,17 +21,18 @@ h1 { font-size: 1.1rem; font-weight: 600; }
 export async function html({ root, markup, drawing, style, message, summary, file }) {
   const theme = getComputedStyle(root);
   const variables = VARIABLES.map((name) => `${name}: ${theme.getPropertyValue(name)};`).join(" ");
-  const [plotly, css, modules, numbers] = await Promise.all([
-    fetched("plotly.min.js"),
-    fetched(style),
+  const [plotly, css, modules, numbers, font] = await Promise.all([
+    text("plotly.min.js"),
+    text(style),
     modulesFrom(drawing),
-    base64(message()),
+    base64(new Blob([message()])),
+    fontRule(theme.getPropertyValue("--st-font")),
   ]);
   const parts = [
     `<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n`,
     `<meta http-equiv="Content-Security-Policy" content="${POLICY}">\n`,
     `<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>${escaped(file)}</title>\n`,
-    `<style>:root { ${inside(variables)} }${PAGE}${inside(css)}</style>\n`,
+    `<style>${font}\n:root { ${inside(variables)} }${PAGE}${inside(css)}</style>\n`,
     `<script>${inside(plotly)}</script>\n`,
     `<script type="importmap">${JSON.stringify({ imports: modules })}</script>\n</head>\n<body>\n`,
     `<h1>${escaped(summary)}</h1>\n${markup}\n`,
@@ -53,7 +55,7 @@ async function modulesFrom(entry) {
   const visit = async (name) => {
     if (found[`lab/${name}`]) return;
     found[`lab/${name}`] = "on its way";
-    const code = await fetched(name);
+    const code = await text(name);
     found[`lab/${name}`] = `data:text/javascript;charset=utf-8,${encodeURIComponent(code.replace(IMPORT, '$1"lab/$2"'))}`;
     await Promise.all([...code.matchAll(IMPORT)].map(([, , other]) => visit(other)));
   };
@@ -61,17 +63,4 @@ async function modulesFrom(entry) {
   return found;
 }
 
-// The page has loaded most of them, so they come from the browser's own cache.
-async function fetched(name) {
-  const answer = await fetch(new URL(name, import.meta.url), { cache: "force-cache" });
-  if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
-  return answer.text();
-}
-
-const base64 = (bytes) =>
-  new Promise((done, failed) => {
-    const reader = new FileReader();
-    reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => failed(reader.error);
-    reader.readAsDataURL(new Blob([bytes]));
-  });
+const text = async (name) => (await fetched(new URL(name, import.meta.url))).text();
