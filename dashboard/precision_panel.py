@@ -14,7 +14,7 @@ from dashboard.tables import Mark, Table, Value
 COLOURS: Final = {"float64": "#8a63d2", "float32": "#2f87d8", "bfloat16": "#d9752b", "float16": "#1f9d74"}
 # told apart without the colours: where there are points by their symbols, else by dashes
 _SYMBOLS: Final = {"float64": "circle", "float32": "square", "bfloat16": "diamond", "float16": "triangle-up"}
-_DASHES: Final = {"float64": "solid", "float32": "dash", "bfloat16": "dashdot", "float16": "longdash"}
+_DASHES: Final = {"float64": "solid", "float32": "6px,2px", "bfloat16": "8px,2px,2px,2px", "float16": "14px,3px"}
 _LEGEND: Final = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
 _LEAST: Final = 1e-17  # where an axis begins if there is nothing but 0
 

@@ -61,6 +61,7 @@ class Chart {
     const title = { font: { size: 14, color: pale }, standoff: 8 };
     const axis = (own = {}, grid) => ({
       ...{ color: pale, gridcolor: line, showgrid: grid, zeroline: false, tickfont: { size: 12 }, automargin: true },
+      autotickangles: [0, -40], // so that a steep label never runs out at the right
       ...own,
       title: { ...title, ...own.title },
     });

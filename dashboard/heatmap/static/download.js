@@ -1,7 +1,7 @@
 // The buttons by which a picture is taken home. What makes the files is loaded when the first one is asked for.
 
-const CURVE = "M2 17h5v5H2zM17 2h5v5h-5zM3.6 16C4 9 8.5 4 16 3.7v1.8C9.5 5.8 5.8 10 5.4 16z";
-const CODE = "M8.6 17.4 3.2 12l5.4-5.4L7.2 5.2.4 12l6.8 6.8zM15.4 17.4 20.8 12l-5.4-5.4 1.4-1.4L23.6 12l-6.8 6.8z";
+const CURVE = "M1 17h6v6H1zM17 1h6v6h-6zM2.8 17C3 9 9 3 17 2.8v2.4C10.5 5.4 5.4 10.5 5.2 17z";
+const CODE = "M7.6 4.6l2 2L4.2 12l5.4 5.4-2 2L.2 12zM16.4 4.6l-2 2 5.4 5.4-5.4 5.4 2 2L23.8 12z";
 
 // A file that stands alone has nowhere to fetch its own parts from.
 const FORMATS = [
