@@ -8,7 +8,7 @@ import gzip
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import plotly
 import streamlit as st
@@ -21,11 +21,36 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _STATIC: Final = Path(__file__).parent / "heatmap" / "static"
 _PLOTLY: Final = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+# what the first picture does without: loaded once a chart is drawn, or a picture taken home
+LATER: Final = {"chart.js", "chart.css", "export.js", "inline.js", "standalone.js", "svg.js"}
+
+# Sent with every message, so it holds only the way to the files.
+_SCRIPT: Final = """
+const ready = (async () => {
+  const { load } = await import(new URL("%(loader)s", location.origin).href);
+  return load("%(drawing)s");
+})();
+export default function (component) {
+  let stopped = false;
+  let stop = () => {};
+  const { parentElement } = component;
+  parentElement.latest = component;
+  ready.then((draw) => {
+    if (!stopped && parentElement.latest === component) stop = draw(component);
+  });
+  return () => { stopped = true; stop(); };
+}
+"""
 
 
 def url(name: str) -> str:
     """The address of a file on this server, whichever page it is asked from."""
     return f"{_base()}/lab/{release()}/{name}"
+
+
+def script(drawing: Literal["heatmap", "chart"]) -> str:
+    """The JavaScript of a mounted component."""
+    return _SCRIPT % {"loader": url("load.js"), "drawing": drawing}
 
 
 def route() -> Route:
@@ -74,7 +99,7 @@ def _is_page(start: Message) -> bool:
 
 @cache
 def _tags() -> bytes:
-    modules = sorted(url(file.name) for file in _STATIC.glob("*.js"))
+    modules = sorted(url(file.name) for file in _STATIC.glob("*.js") if file.name not in LATER)
     return (
         f'<script async fetchpriority="high" src="{url(_PLOTLY.name)}"></script>'
         f'<link rel="preload" as="style" href="{url("heatmap.css")}">'

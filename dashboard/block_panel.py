@@ -32,6 +32,9 @@ SAID: Final = {
     "sum_2": "the stream plus the feed-forward network",
 }
 
+# dash and symbol of the two placements, told apart without their colours
+_LINES: Final = (("solid", "circle"), ("dash", "square"))
+
 
 def drawing(trace: BlockTrace, step: str, index: int) -> str:
     """The block's data flow with the mean token norm on each arrow, as HTML."""
@@ -64,9 +67,10 @@ def stream_chart(both: Sequence[tuple[str, Inside]], what: str) -> dict[str, Any
             {
                 "type": "scatter", "mode": "lines+markers", "name": name, "x": places,
                 "y": [getattr(point, what) for point in inside.stream],
+                "line": {"dash": dash}, "marker": {"size": 8, "symbol": symbol},
                 "hovertemplate": f"%{{y:.3g}}<extra>{name}</extra>",
             }
-            for name, inside in both
+            for (name, inside), (dash, symbol) in zip(both, _LINES, strict=True)
         ],
         "layout": {
             "height": 280, "margin": {"l": 50, "r": 10, "t": 30, "b": 70},
@@ -75,7 +79,7 @@ def stream_chart(both: Sequence[tuple[str, Inside]], what: str) -> dict[str, Any
                 "tickangle": -40, "zeroline": False,
             },
             "yaxis": {"rangemode": "tozero"} if what == "norm" else {"range": [1.05 * min(-0.1, lowest), 1.05]},
-            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
         },
     }  # fmt: skip
 

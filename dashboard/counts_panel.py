@@ -62,6 +62,7 @@ def entropies(described: Sequence[HeadStatistics], config: AttentionConfig) -> d
             },
             {
                 "type": "scatter", "mode": "lines+markers", "name": "mean", "x": places, "y": mean,
+                "marker": {"size": 9, "symbol": "diamond"},
                 "hovertemplate": "%{y:.3f} bits<extra>mean</extra>",
             },
             {
@@ -76,7 +77,7 @@ def entropies(described: Sequence[HeadStatistics], config: AttentionConfig) -> d
                 "ticktext": [str(found.num_heads) for found in described], "zeroline": False,
             },
             "yaxis": {"title": {"text": "bits"}, "range": [0, 1.08 * max(even, 0.1)]},
-            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
         },
     }  # fmt: skip
 

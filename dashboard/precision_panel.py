@@ -12,6 +12,9 @@ from dashboard.tables import Mark, Table, Value
 
 # readable on white and on the dark background
 COLOURS: Final = {"float64": "#8a63d2", "float32": "#2f87d8", "bfloat16": "#d9752b", "float16": "#1f9d74"}
+# told apart without the colours: where there are points by their symbols, else by dashes
+_SYMBOLS: Final = {"float64": "circle", "float32": "square", "bfloat16": "diamond", "float16": "triangle-up"}
+_DASHES: Final = {"float64": "solid", "float32": "6px,2px", "bfloat16": "8px,2px,2px,2px", "float16": "14px,3px"}
 _LEGEND: Final = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
 _LEAST: Final = 1e-17  # where an axis begins if there is nothing but 0
 
@@ -30,14 +33,14 @@ def errors_chart(budgets: Sequence[Budget]) -> dict[str, Any]:
     lines = []
     for dtype, colour in COLOURS.items():
         of_dtype = [one for one in budgets if one.dtype == dtype]
-        for side, name, dash in (("ours", "ours", "solid"), ("pytorch", "PyTorch's", "dash")):
+        for side, name, dash, shape in (("ours", "ours", "solid", ""), ("pytorch", "PyTorch's", "dash", "-open")):
             values = [getattr(one, side) for one in of_dtype]
             lines.append(
                 {
                     "type": "scatter", "mode": "lines+markers", "name": f"{dtype}, {name}", "x": places,
                     "y": [value if 0 < value < math.inf else None for value in values],
                     "line": {"color": colour, "dash": dash, "width": 2}, "legendgroup": dtype,
-                    "marker": {"color": colour, "size": 6, "symbol": "circle" if side == "ours" else "circle-open"},
+                    "marker": {"color": colour, "size": 8, "symbol": _SYMBOLS[dtype] + shape},
                     "showlegend": any(0 < value < math.inf for value in values),
                     "hovertemplate": f"%{{y:.2e}}<extra>{dtype}, {name}</extra>",
                 }
@@ -123,7 +126,7 @@ def rates_chart(needed: Mapping[str, Sequence[float]], atol: float) -> dict[str,
             {
                 "type": "scatter", "mode": "lines", "name": dtype, "x": steps,
                 "y": [share_passing(tuple(atols), x) for x in steps],
-                "line": {"color": COLOURS[dtype], "shape": "hv", "width": 2.5},
+                "line": {"color": COLOURS[dtype], "dash": _DASHES[dtype], "shape": "hv", "width": 2.5},
                 "hovertemplate": f"%{{y:.0%}} pass at %{{x:.2e}}<extra>{dtype}</extra>",
             }
         )  # fmt: skip

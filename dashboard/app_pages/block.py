@@ -11,6 +11,7 @@ from attention.verify_block import BlockConfig, both_placements, check_fused, ea
 from dashboard import (
     block_panel,
     cached,
+    chart,
     controls,
     heatmap,
     lesson,
@@ -109,13 +110,14 @@ def stream() -> None:
     index = page_controls.shown_block(config)
     both = tuple(zip(named(config), insides(config, index), strict=True))
     for what, place in zip(block_panel.CHARTS, st.columns(2), strict=True):
-        place.markdown(f"**{block_panel.CHARTS[what]}**")
-        place.plotly_chart(
-            block_panel.stream_chart(both, what),
-            key=f"{KEY}_{what}",
-            config={"displayModeBar": False},
-            alt=block_panel.stream_in_words(both, what),
-        )
+        with place:
+            st.markdown(f"**{block_panel.CHARTS[what]}**")
+            chart.show(
+                block_panel.stream_chart(both, what),
+                block_panel.stream_in_words(both, what),
+                key=f"{KEY}_{what}",
+                identity=cached.identity(config, f"stream {what}"),
+            )
     st.subheader("GELU against ReLU", anchor=False)
     bent = bend(both[0][1].trace)
     drawn = step_picture.of_step("activated", [bent.gelu, bent.relu], ["GELU", "ReLU"], config, note=f"block {index}")

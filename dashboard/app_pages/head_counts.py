@@ -12,7 +12,18 @@ from attention.config import AttentionConfig, head_counts
 from attention.head_counts import HeadStatistics, describe_all, distances_of, score_gap
 from attention.multi_head import attend_as_configured
 from attention.verify import Verdict, verify
-from dashboard import cached, controls, counts_panel, heatmap, lesson, presets, step_picture, tables, verdict_panel
+from dashboard import (
+    cached,
+    chart,
+    controls,
+    counts_panel,
+    heatmap,
+    lesson,
+    presets,
+    step_picture,
+    tables,
+    verdict_panel,
+)
 from dashboard.fragments import MORE, PICTURE, VERDICT
 from dashboard.heatmap import Look, Says
 from dashboard.lesson import Lesson
@@ -97,14 +108,14 @@ def numbers() -> None:
     gap = cached.facts("score gap", config, lambda: score_gap(config))
     lesson.put(tables.html(counts_panel.table(described, config, gap), kind="counts"))
     left, right = st.columns(2, gap="large")
-    left.markdown("**Entropy of each head, mean over its queries**")
-    left.plotly_chart(
-        counts_panel.entropies(described, config),
-        key=f"{KEY}_entropy",
-        theme="streamlit",
-        config={"displayModeBar": False},
-        alt=counts_panel.entropies_in_words(described),
-    )
+    with left:
+        st.markdown("**Entropy of each head, mean over its queries**")
+        chart.show(
+            counts_panel.entropies(described, config),
+            counts_panel.entropies_in_words(described),
+            key=f"{KEY}_entropy",
+            identity=cached.identity(config, "entropy"),
+        )
     with right:
         heatmap.show(
             cached.picture("pairs", config, lambda: pairs(config)),

@@ -12,6 +12,7 @@ from attention.precision import Closeness, Measured, Tiles
 from attention.verify import Verdict, verify
 from dashboard import (
     cached,
+    chart,
     controls,
     heatmap,
     lesson,
@@ -120,11 +121,11 @@ def picture() -> None:
         "**Largest distance of each step from the float64 answer** on the very numbers that the precision holds. "
         "In float64 PyTorch's own is that answer, so it has no line."
     )
-    st.plotly_chart(
+    chart.show(
         precision_panel.errors_chart(budgets),
+        precision_panel.errors_in_words(budgets),
         key=f"{KEY}_errors",
-        config={"displayModeBar": False},
-        alt=precision_panel.errors_in_words(budgets),
+        identity=cached.identity(scene, "distances"),
     )
     st.markdown(precision_panel.said_of_budgets(budgets))
     lesson.put(tables.html(precision_panel.budget_table(budgets), kind="budget"))
@@ -175,11 +176,11 @@ def curve(scene: AttentionConfig, tolerance: Tolerance) -> None:
     if seeds == most:
         button.empty()  # nothing is left to ask for
     needed = dict(found)
-    st.plotly_chart(
+    chart.show(
         precision_panel.rates_chart(needed, tolerance.atol),
+        precision_panel.rates_in_words(needed, step),
         key=f"{KEY}_rates",
-        config={"displayModeBar": False},
-        alt=precision_panel.rates_in_words(needed, step),
+        identity=cached.identity(scene, f"{seeds} seeds {step}"),
     )
     lesson.put(tables.html(precision_panel.rates_table(needed, tolerance.atol), kind="rates"))
 

@@ -47,24 +47,6 @@ _HTML: Final = """
 </div>
 """
 
-# Sent with every message, so it holds only the way to the files.
-_JS: Final = """
-const ready = (async () => {
-  const { load } = await import(new URL("%(loader)s", location.origin).href);
-  return load();
-})();
-export default function (component) {
-  let stopped = false;
-  let stop = () => {};
-  const { parentElement } = component;
-  parentElement.latest = component;
-  ready.then((draw) => {
-    if (!stopped && parentElement.latest === component) stop = draw(component);
-  });
-  return () => { stopped = true; stop(); };
-}
-"""
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -300,9 +282,7 @@ def show(
     )
 
 
-_mount = st.components.v2.component(
-    "attention_heads", html=_HTML, js=_JS % {"loader": assets.url("load.js")}, isolate_styles=False
-)
+_mount = st.components.v2.component("attention_heads", html=_HTML, js=assets.script("heatmap"), isolate_styles=False)
 
 
 @cache

@@ -102,7 +102,8 @@ class Reader:
     What the whole script did not draw again is gone, as in the page.
 
     `pictures` are the messages of all pictures, by the key of each; `html` the bodies of all HTML by their class;
-    `charts` the figures by key; `said` the Markdown of the last run, `captions` its captions, `warnings` its warnings.
+    `charts` the figures by key, `chart_words` what is said of them; `said` the Markdown of the last run, `captions` its
+    captions and `warnings` its warnings.
 
     Nothing here raises for what went wrong in the app: see `faults`.
     """
@@ -121,6 +122,7 @@ class Reader:
         self.clicked: dict[str, dict[str, object]] = {}
         self.html: dict[str, list[str]] = {}
         self.charts: dict[str, dict[str, Any]] = {}
+        self.chart_words: dict[str, str] = {}
         self.said: list[str] = []
         self.warnings: list[str] = []
         self.expanders: dict[str, str] = {}
@@ -215,7 +217,7 @@ class Reader:
         self.drew = {widget.key for widget in drawn}
         if "curve" in self.drew:  # only the whole script draws it
             self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
-            self.buttons, self.keyed = {}, {}
+            self.buttons, self.keyed, self.chart_words = {}, {}, {}
         for first, others in _TOGETHER.items():
             if first in self.drew:
                 self.widgets = {key: widget for key, widget in self.widgets.items() if key not in others}
@@ -223,16 +225,18 @@ class Reader:
         # a fragment may have left one out: its page has forgotten it
         self.widgets = {key: widget for key, widget in self.widgets.items() if key in app.session_state}
         for picture in app.get("bidi_component"):
+            key = picture.proto.id.split("-", 2)[2]
+            if picture.proto.component_name == "attention_chart":
+                chart = json.loads(picture.proto.bytes)
+                self.charts[key], self.chart_words[key] = chart["figure"], chart["summary"]
+                continue
             self.message, self.identity = picture.proto.bytes, picture.proto.id
-            key = self.identity.split("-", 2)[2]
             self.pictures[key], self.identities[key] = self.message, self.identity
             self.drew.add(PICTURE)
         bodies: dict[str, list[str]] = {}
         for html in app.get("html"):
             bodies.setdefault(_kind(html.proto.body), []).append(html.proto.body)
         self.html |= bodies
-        for chart in app.get("plotly_chart"):
-            self.charts[chart.proto.id.split("-", 2)[2]] = json.loads(chart.proto.spec)
         self.said = _markdown(app)
         self.warnings = [element.value for element in app.warning]
         for expander in app.expander:

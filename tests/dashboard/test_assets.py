@@ -11,7 +11,7 @@ import streamlit as st
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboard import assets, heatmap
+from dashboard import assets, chart, heatmap
 from tests.dashboard.helpers import ROOT, Answer, get
 
 STATIC: Final = ROOT / "dashboard" / "heatmap" / "static"
@@ -156,11 +156,15 @@ def test_below_a_base_path(monkeypatch: pytest.MonkeyPatch, base: str, prefix: s
 
 def test_every_file_that_is_asked_for_is_there() -> None:
     asked = set(re.findall(r'(?:from "\./|import\("\./|[^\w]file\(")([\w.]+)"', "".join(map(_text, _sources()))))
-    assert {"heatmap.js", "plotly.min.js", "heatmap.css", "scene.js"} <= asked
+    assert {"heatmap.js", "plotly.min.js", "heatmap.css", "scene.js", "chart.js", "svg.js"} <= asked
     for name in asked:
         assert ask(name).status == 200, name
     # and the way in, which goes to the page with each message
-    assert assets.url("load.js") in heatmap._JS % {"loader": assets.url("load.js")}
+    for drawing in ("heatmap", "chart"):
+        script = assets.script(drawing)
+        assert assets.url("load.js") in script
+        assert f'load("{drawing}")' in script
+        assert f"{drawing}: () =>" in _text(STATIC / "load.js")
     unused = {file.name for file in _sources()} - asked - {"load.js", "icon.svg"}
     assert unused == set(), "nothing lies there that nobody loads"
 
@@ -168,10 +172,10 @@ def test_every_file_that_is_asked_for_is_there() -> None:
 def test_no_third_party_address() -> None:
     # privacy, and a class room without a network: no font, script or style from another server
     for file in _sources():
-        # the name of the SVG language looks like an address and is never fetched
-        text = _text(file).replace("http://www.w3.org/2000/svg", "")
+        # the names of the SVG language look like addresses and are never fetched
+        text = re.sub("http://www.w3.org/(2000/svg|1999/xlink)", "", _text(file))
         assert not re.search(r"""https?:|["'(]//|@import""", text), file.name
-    for page in (heatmap._HTML, heatmap._JS, *map(_text, (ROOT / "dashboard").glob("*.css"))):
+    for page in (heatmap._HTML, chart._HTML, assets.script("heatmap"), *map(_text, (ROOT / "dashboard").glob("*.css"))):
         assert not re.search(r"https?:|src=|@import", page)
 
 
@@ -206,9 +210,9 @@ def test_the_page_names_what_the_picture_will_need() -> None:
     named = re.findall(r'(?:src|href)="([^"]+)"', head)
     assert named[0] == assets.url("plotly.min.js")
     assert f'<script async fetchpriority="high" src="{named[0]}">' in head
-    assert {name.rpartition("/")[2] for name in named} == {file for file in FILES if file.endswith((".js", ".css"))}, (
-        "all that a picture loads"
-    )
+    loaded = {file for file in FILES if file.endswith((".js", ".css"))}
+    assert {name.rpartition("/")[2] for name in named} == loaded - assets.LATER, "all that a picture loads"
+    assert loaded > assets.LATER, "what is left for later is there"
     for name in named:
         assert get(APP, name, {}).status == 200
 

@@ -202,9 +202,8 @@ def test_the_charts_hold_the_stream(norm: str, depth: int) -> None:
                 expected = [torch.cosine_similarity(x.double(), start, dim=-1).mean().item() for x in stream]
             assert line["x"] == list(range(len(expected)))
             assert line["y"] == pytest.approx(expected)
-    for element, what in zip(reader.app.get("plotly_chart"), ("norm", "kept"), strict=True):
-        for line in reader.charts[f"{PAGE}_{what}"]["data"]:
-            assert f"{line['name']} ends at {line['y'][-1]:.3g}" in element.proto.alt
+        for line in chart["data"]:
+            assert f"{line['name']} ends at {line['y'][-1]:.3g}" in reader.chart_words[f"{PAGE}_{what}"]
 
 
 @pytest.mark.parametrize("config", SCENES, ids=str)

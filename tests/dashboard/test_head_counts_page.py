@@ -144,10 +144,10 @@ def test_the_chart_holds_the_entropies(config: AttentionConfig) -> None:
 
 def test_the_chart_in_words() -> None:
     reader = opened()
-    (chart,) = reader.app.get("plotly_chart")
+    (words,) = reader.chart_words.values()
     for count in head_counts(12):
         mean = sum(bits_of(replace(SMALL, num_heads=count))) / count
-        assert f"{count} heads {mean:.2f} bits" in chart.proto.alt
+        assert f"{count} heads {mean:.2f} bits" in words
 
 
 def test_more_heads_redraw_the_last_picture_only() -> None:

@@ -7,7 +7,8 @@ import { Painter, Raster, axisMap } from "./paint.js";
 import { decode } from "./scene.js";
 import { describe, listen } from "./input.js";
 import { MARGIN, figure, tickUpdate } from "./plot.js";
-import { exportPng } from "./export.js";
+import { downloads } from "./download.js";
+import { paintTitles } from "./titles.js";
 
 const PAGE_COLOURS = ["background", "secondary-background", "border", "primary", "green-text", "red-text"].map((name) => `--st-${name}-color`);
 
@@ -33,6 +34,7 @@ export function draw({ data, parentElement, setStateValue }) {
 class View {
   constructor(parent) {
     this.root = parent.querySelector(".heads");
+    this.markup = this.root.outerHTML; // before anything is drawn into it
     const part = (name) => this.root.querySelector(`.${name}`);
     this.parts = Object.fromEntries(
       ["readout", "all", "stage", "pixels", "plot", "marks", "titles", "tip", "below"].map((name) => [name, part(name)]),
@@ -125,10 +127,10 @@ class View {
   }
 
   modebar() {
-    const { camera, autoscale, home } = Plotly.Icons;
+    const { autoscale, home } = Plotly.Icons;
     return {
       modeBarButtons: [
-        [{ name: "png", title: "Download as PNG", icon: camera, click: () => exportPng(this) }],
+        downloads(this, this.scene.alone),
         ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d"],
         // Plotly's own would go back to the view that the last layout began with, which may be a zoom
         [{ name: "reset", title: "Whole picture", icon: home, click: () => this.reset() }],
@@ -177,10 +179,8 @@ class View {
     return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, horizontal ? 10 + 7 * String(tokens).length : 15);
   }
 
-  painter(canvas, ratio) {
+  painter(context, ratio) {
     const { xaxis, yaxis } = this.parts.plot._fullLayout;
-    const context = canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const clip = { left: xaxis._offset, top: yaxis._offset, width: xaxis._length, height: yaxis._length };
     return new Painter(context, { grid: this.grid, x: axisMap(xaxis), y: axisMap(yaxis), clip, ratio });
   }
@@ -189,9 +189,11 @@ class View {
     const { clientWidth, clientHeight } = this.parts.stage;
     const ratio = devicePixelRatio || 1;
     const [width, height] = [Math.round(clientWidth * ratio), Math.round(clientHeight * ratio)];
+    const context = canvas.getContext("2d");
     if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
-    else canvas.getContext("2d").setTransform(1, 0, 0, 1, 0, 0), canvas.getContext("2d").clearRect(0, 0, width, height);
-    return this.painter(canvas, ratio);
+    else context.setTransform(1, 0, 0, 1, 0, 0), context.clearRect(0, 0, width, height);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    return this.painter(context, ratio);
   }
 
   paint() {
@@ -206,19 +208,8 @@ class View {
     this.fitted(this.parts.pixels).paint(this.scene, this.heads, this.raster, this.palette, this.theme);
   }
 
-  // The hovered cell's row and column in every head, and the pinned cell.
   mark() {
-    const painter = this.fitted(this.parts.marks);
-    const { context, clip } = painter;
-    context.save();
-    context.beginPath();
-    context.rect(clip.left - 2, clip.top - 2, clip.width + 4, clip.height + 4);
-    context.clip();
-    this.heads.forEach((head, place) => {
-      if (this.hovered) painter.outline(place, this.scene, this.hovered, false);
-      if (this.pin?.head === head && this.scene.contains(this.pin)) painter.outline(place, this.scene, this.pin, true);
-    });
-    context.restore();
+    this.fitted(this.parts.marks).outlines(this.scene, this.heads, this.hovered, this.pin);
     this.parts.marks.dataset.marked = this.hovered ? this.heads.length : 0;
   }
 
@@ -245,7 +236,7 @@ class View {
 
   // Above its tile; inside it where a zoom leaves no room above.
   placeTitles() {
-    const painter = this.painter(this.parts.pixels, devicePixelRatio || 1);
+    const painter = this.painter(this.parts.pixels.getContext("2d"), devicePixelRatio || 1);
     const { clip } = painter;
     [...this.parts.titles.children].forEach((button, place) => {
       const box = painter.tileBox(place);
@@ -267,5 +258,36 @@ class View {
     this.layOut();
     describe(this);
     this.setStateValue("enlarged", head === null ? "all" : String(head));
+  }
+
+  // What is drawn now, for a file: the pinned cell is part of it, the hovered one is not.
+  picture() {
+    const { scene, heads, theme, parts } = this;
+    const { clientWidth, clientHeight } = parts.stage;
+    const hint = scene.pinned ? "Click a cell to keep its number here; click a title to enlarge its tile." : scene.hint;
+    const alone = { alone: true, enlarged: this.enlarged, keepsEnlarged: false, pin: this.pin };
+    return {
+      root: this.root,
+      plot: parts.plot,
+      width: clientWidth,
+      height: clientHeight,
+      theme,
+      summary: scene.summary,
+      file: scene.file,
+      cells: heads.length * scene.queries * scene.keys,
+      under: (context, ratio) => this.painter(context, ratio).paint(scene, heads, this.raster, this.palette, theme),
+      over: (context, ratio) => {
+        this.painter(context, ratio).outlines(scene, heads, null, this.pin);
+        paintTitles(context, parts.titles, theme);
+      },
+      drawing: "heatmap.js",
+      style: "heatmap.css",
+      markup: this.markup,
+      message: () => scene.again({ ...alone, hint, pinned: scene.pinned && "pinned", below: "" }),
+    };
+  }
+
+  say(text) {
+    this.parts.readout.textContent = text;
   }
 }

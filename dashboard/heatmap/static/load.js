@@ -1,23 +1,26 @@
-// Fetches what a picture needs, once for the page: Plotly, the style sheet, the drawing code.
+// Fetches what a picture or a chart needs, once for the page: Plotly, the style sheet, the drawing code.
 // The release is part of this file's own path, so a browser never mixes two of them.
 
 const file = (name) => new URL(name, import.meta.url).href;
 
-let loaded;
+const starts = {
+  heatmap: () => start(import(file("heatmap.js")), file("heatmap.css")),
+  chart: () => start(import(file("chart.js")), file("chart.css")),
+};
 
-export const load = () => (loaded ??= start());
+const loaded = {};
 
-async function start() {
-  const [{ draw }] = await Promise.all([import(file("heatmap.js")), plotly(), style()]);
+export const load = (drawing) => (loaded[drawing] ??= starts[drawing]());
+
+async function start(code, style) {
+  const [{ draw }] = await Promise.all([code, plotly(), added("link", { rel: "stylesheet", href: style })]);
   return draw;
 }
 
-function plotly() {
-  return window.Plotly ?? added("script", { src: file("plotly.min.js") });
-}
+let library;
 
-function style() {
-  return added("link", { rel: "stylesheet", href: file("heatmap.css") });
+function plotly() {
+  return window.Plotly ?? (library ??= added("script", { src: file("plotly.min.js") }));
 }
 
 function added(tag, attributes) {

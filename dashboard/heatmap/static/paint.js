@@ -45,16 +45,18 @@ function hatchTile({ maskedFill, maskedLine }) {
   if (!hatchTiles.has(name)) {
     const size = 6;
     const tile = new OffscreenCanvas(size, size);
-    const context = tile.getContext("2d");
-    context.fillStyle = maskedFill;
-    context.fillRect(0, 0, size, size);
-    context.strokeStyle = maskedLine;
-    context.beginPath();
-    for (const offset of [-size, 0, size]) {
-      context.moveTo(offset - 1, size + 1);
-      context.lineTo(offset + size + 1, -1);
-    }
-    context.stroke();
+    tile.draw = (context) => {
+      context.fillStyle = maskedFill;
+      context.fillRect(0, 0, size, size);
+      context.strokeStyle = maskedLine;
+      context.beginPath();
+      for (const offset of [-size, 0, size]) {
+        context.moveTo(offset - 1, size + 1);
+        context.lineTo(offset + size + 1, -1);
+      }
+      context.stroke();
+    };
+    tile.draw(tile.getContext("2d"));
     hatchTiles.set(name, tile);
   }
   return hatchTiles.get(name);
@@ -189,6 +191,20 @@ export class Painter {
       this.frame(left, box.top, width, box.height, 1);
     }
     this.frame(left, top, width, height, strong ? 3 : 2);
+  }
+
+  // The hovered cell's row and column in every head, and the pinned cell.
+  outlines(scene, heads, hovered, pin) {
+    const { context, clip } = this;
+    context.save();
+    context.beginPath();
+    context.rect(clip.left - 2, clip.top - 2, clip.width + 4, clip.height + 4);
+    context.clip();
+    heads.forEach((head, place) => {
+      if (hovered) this.outline(place, scene, hovered, false);
+      if (pin?.head === head && scene.contains(pin)) this.outline(place, scene, pin, true);
+    });
+    context.restore();
   }
 
   // Light on dark, so that it is seen on every colour of the scale.

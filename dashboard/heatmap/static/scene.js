@@ -10,7 +10,19 @@ export function decode(bytes, before) {
   const maskLength = align(Math.ceil((queries * keys) / 8));
   const bits = copy.subarray(maskStart, maskStart + maskLength);
   const mask = before?.mask.equals(bits, queries, keys) ? before.mask : new Mask(bits, queries, keys);
-  return new Scene(header, mask, new Float32Array(copy.buffer, maskStart + maskLength, sent));
+  const scene = new Scene(header, mask, new Float32Array(copy.buffer, maskStart + maskLength, sent));
+  scene.again = (changes) => encode({ ...header, ...changes }, copy.subarray(maskStart));
+  return scene;
+}
+
+// The message of the same numbers under another header.
+function encode(header, numbers) {
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const message = new Uint8Array(4 + align(text.length) + numbers.length).fill(32, 4, 4 + align(text.length));
+  new DataView(message.buffer).setUint32(0, align(text.length), true);
+  message.set(text, 4);
+  message.set(numbers, 4 + align(text.length));
+  return message;
 }
 
 const align = (n) => (n + 3) & ~3;
