@@ -7,6 +7,7 @@ generator takes no more.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from itertools import tee
 from textwrap import fill, indent
 from typing import Final
 
@@ -57,11 +58,14 @@ def text(scene: Scene, head: int = 0, query: int = 0) -> str:
         query: which row.
     """
     config = config_of(scene)
-    kind = _blocks if isinstance(scene, BlockConfig) else _one_head if isinstance(scene, HeadConfig) else _attention
+    if isinstance(scene, BlockConfig):
+        body = _blocks(scene)
+    else:
+        body = _one_head(scene) if isinstance(scene, HeadConfig) else _attention(scene)
     printing = templates.PRINTING.substitute(
         dtype=config.dtype, digits=_digits(config), head=head, query=query, most=MOST_SHOWN, first=FIRST_SHOWN
     )
-    return f"{kind(scene)}{printing}"
+    return f"{body}{printing}"
 
 
 def expected(scene: Scene, head: int = 0, query: int = 0) -> str:
@@ -213,12 +217,13 @@ def _answer_of_blocks(scene: BlockConfig) -> Answer:
     """PyTorch's layers go on with their own output, as in the script."""
     config = scene.scene
     allowed = multi_head.allowed_by(config)
-    theirs = sample.draw_tokens(config)
-    parameters = list(draw_blocks(scene))
-    for drawn, trace in zip(parameters, each_block(scene, parameters), strict=True):
-        layer = _layer(scene, drawn)
-        theirs = layer(theirs, src_mask=None if allowed is None else ~allowed)
-    return Answer(trace.attention.weights, trace.output, _apart(trace.output, theirs))
+    blocked = None if allowed is None else ~allowed
+    weights = output = theirs = sample.draw_tokens(config)
+    of_ours, of_theirs = tee(draw_blocks(scene))  # in step, so that one block's parameters are held at a time
+    for drawn, trace in zip(of_theirs, each_block(scene, of_ours), strict=True):
+        weights, output = trace.attention.weights, trace.output
+        theirs = _layer(scene, drawn)(theirs, src_mask=blocked)
+    return Answer(weights, output, _apart(output, theirs))
 
 
 def _layer(scene: BlockConfig, drawn: BlockParameters) -> nn.TransformerEncoderLayer:

@@ -14,6 +14,10 @@ from dashboard.tables import Mark, Table, Value
 COLOURS: Final = {"float64": "#8a63d2", "float32": "#2f87d8", "bfloat16": "#d9752b", "float16": "#1f9d74"}
 _LEGEND: Final = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
 _LEAST: Final = 1e-17  # where an axis begins if there is nothing but 0
+REPORTED: Final = (
+    "Steps are named after their dtype. Those in the scene's own are held against the tolerance, those in the others "
+    "against their budget: twice PyTorch's distance from the float64 answer, and a few roundings."
+)
 
 
 def off_titles(furthest: Sequence[float]) -> list[str]:

@@ -51,7 +51,7 @@ def of_step(
     numbers: NDArray[np.float32] = np.stack([tensor.float().numpy() for tensor in tensors])
     hatched = None if allowed is None else allowed.numpy()
     name = identity(config, f"{step} {' '.join(titles)} {note}".replace(".", " "))
-    return picture(numbers, hatched, _safe(name), titles=titles, kind=kind, words=called or words(step))
+    return picture(numbers, hatched, safe(name), titles=titles, kind=kind, words=called or words(step))
 
 
 def of_difference(
@@ -60,7 +60,7 @@ def of_difference(
     """|ours − PyTorch's| of one step, (rows, columns) each, on a scale by decades."""
     sizes: NDArray[np.float32] = apart(ours, pytorch)[None].float().numpy()
     said = replace(words(step), number="|ours − PyTorch's|")
-    name = _safe(identity(config, f"difference {step} {note}".replace(".", " ")))
+    name = safe(identity(config, f"difference {step} {note}".replace(".", " ")))
     hatched = None if allowed is None else allowed.numpy()
     return picture(sizes, hatched, name, titles=["apart"], kind="difference", words=said)
 
@@ -77,7 +77,7 @@ def size(tensor: Tensor) -> str:
     return " × ".join(map(str, tensor.shape))
 
 
-def _safe(name: str) -> str:
+def safe(name: str) -> str:
     """Only what may stand in a file's name."""
     return "".join(
         character if character.isascii() and (character.isalnum() or character == "-") else "-" for character in name

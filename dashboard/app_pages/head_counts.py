@@ -12,7 +12,18 @@ from attention.config import AttentionConfig, head_counts
 from attention.head_counts import HeadStatistics, describe_all, distances_of, score_gap
 from attention.multi_head import attend_as_configured
 from attention.verify import Verdict, verify
-from dashboard import cached, controls, counts_panel, heatmap, lesson, presets, step_picture, tables, verdict_panel
+from dashboard import (
+    cached,
+    controls,
+    counts_panel,
+    heatmap,
+    lesson,
+    presets,
+    step_picture,
+    tables,
+    take_home,
+    verdict_panel,
+)
 from dashboard.fragments import MORE, PICTURE, VERDICT
 from dashboard.heatmap import Look, Says
 from dashboard.lesson import Lesson
@@ -130,6 +141,7 @@ def verdict() -> None:
     first = next(differs, asked.config)
     lesson.judged(line, (KEY, asked.config), found[first], asked.config)
     st.caption(f"The table is of {first.num_heads} heads. {counts_panel.verdicts(found)}")
+    take_home.draw(first, found[first])
 
 
 picture()
