@@ -6,7 +6,9 @@ CSV. Views and tensors that share memory are written out, each by itself.
 
 import io
 import json
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +21,8 @@ from torch import Tensor
 from attention.tensors import axes
 
 ABOUT: Final = "about"  # the member of an NPZ that says what the others are
+# of a CSV, besides its head: what a spreadsheet takes
+MOST_ROWS: Final = 2**20 - 1
 # rows that are written together: fewer cost a tenth more, and more hold more memory
 _ROWS: Final = 2**16
 
@@ -30,8 +34,35 @@ def array(tensor: Tensor) -> NDArray[Any]:
     return found
 
 
-def as_csv(name: str, tensor: Tensor) -> bytes:
-    r"""A tensor as CSV in long form: a column for each axis, from 0, and `value`.
+@dataclass(frozen=True)
+class Part:
+    """From where up to where a tensor is cut along an axis; `stop` is not in it."""
+
+    axis: int
+    start: int
+    stop: int
+
+
+def parts(shape: tuple[int, ...], most: int = MOST_ROWS) -> tuple[Part, ...]:
+    """How a tensor is cut into CSV files of at most so many rows: along its first axis longer than 1, evenly.
+
+    A slice of that axis is never cut, however large it is.
+
+    Example:
+        >>> parts((1, 4, 10, 10), 250)
+        (Part(axis=1, start=0, stop=2), Part(axis=1, start=2, stop=4))
+    """
+    axis = next((place for place, size in enumerate(shape) if size > 1), 0)
+    length = shape[axis]
+    count = min(length, math.ceil(math.prod(shape) / most))
+    while math.ceil(length / count) * math.prod(shape) // length > most and count < length:
+        count += 1  # slices are whole
+    each = math.ceil(length / count)
+    return tuple(Part(axis, start, min(start + each, length)) for start in range(0, length, each))
+
+
+def as_csv(name: str, tensor: Tensor, part: Part | None = None) -> bytes:
+    r"""A tensor as CSV in long form: a column for each axis, from 0, and `value`; or a part of it.
 
     Numbers have as many digits as tell them from any other of their dtype. Infinities are `inf` and `-inf`, NaN is
     `nan`, which pandas reads.
@@ -40,8 +71,11 @@ def as_csv(name: str, tensor: Tensor) -> bytes:
         >>> as_csv("b_q", torch.tensor([0.5, -torch.inf]))
         b'"out","value"\n0,0.5\n1,-inf\n'
     """
+    places = [np.arange(size, dtype=np.int32) for size in tensor.shape]
+    if part is not None:
+        tensor = tensor.narrow(part.axis, part.start, part.stop - part.start)
+        places[part.axis] = places[part.axis][part.start : part.stop]
     numbers = array(tensor.float() if tensor.dtype is torch.float16 else tensor)
-    places = [np.arange(size, dtype=np.int32) for size in numbers.shape]
     grids = np.broadcast_arrays(*np.ix_(*places))
     columns = {axis: grid.reshape(-1) for axis, grid in zip(axes(name, numbers.ndim), grids, strict=True)}
     table = pa.table({**columns, "value": numbers.reshape(-1)})
@@ -67,10 +101,5 @@ def as_npz(tensors: Mapping[str, Tensor], about: Mapping[str, object]) -> bytes:
     said = json.dumps({**about, "tensors": what}, ensure_ascii=False, allow_nan=False)
     file = io.BytesIO()
     members: dict[str, Any] = {name: array(x) for name, x in tensors.items()}
-    np.savez(file, **members, **{ABOUT: np.array(said)})
+    np.savez(file, **members | {ABOUT: np.array(said)})
     return file.getvalue()
-
-
-def npz_bytes(tensors: Mapping[str, Tensor]) -> int:
-    """About how many bytes their NPZ has."""
-    return sum(x.numel() * (4 if x.dtype is torch.bfloat16 else x.element_size()) for x in tensors.values())

@@ -4,30 +4,30 @@ Nothing is computed while it is closed. A file is built when its button is click
 the frozen scene that the button was drawn for: by then the reader may have moved on.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import streamlit as st
 
 from attention import export, report_text, script
-from attention import tensors as named
+from attention.config import DTYPES
+from attention.export import Part
 from attention.report_text import About
-from attention.scenes import Scene, config_of
-from attention.tensors import Tensors
+from attention.scenes import Scene, config_of, in_dtype
+from attention.tensors import Tensors, axes, of_scene
 from attention.verify import Verdict
 from attention.verify_head import HeadConfig
 from dashboard import cached, controls
-from dashboard.step_picture import safe, size
+from dashboard.step_picture import safe
 
 LABEL: Final = "Take it home: tensors, script, report"
 KINDS: Final = ("Tensors", "Script", "Report")
 # bytes of an NPZ: the server holds a file until it is fetched, for each reader who clicks
 LARGEST: Final = 64_000_000
-# rows that a spreadsheet takes
-_SPREADSHEET: Final = 2**20 - 1
 _SCRIPT_HEIGHT: Final = 440  # pixels
 
 
@@ -35,40 +35,41 @@ _SCRIPT_HEIGHT: Final = 440  # pixels
 class Kept:
     """What a page lets its reader take home.
 
-    `make` makes the tensors by name from frozen values alone, since it runs on a thread without a session; `name`
-    tells them from those of the same scene on other pages. `note` stands in the report.
+    `make` makes the tensors of a scene, by name, from what is frozen alone, since it runs on a thread without a
+    session. `name` tells them from those of the same scene on other pages. `note` stands above it all, and in the
+    report.
     """
 
     scene: Scene
     verdict: Verdict
-    make: Callable[[], Tensors]
+    make: Callable[[Any], Tensors]
     name: str = ""
     note: str = ""
+
+    def tensors(self) -> Tensors:
+        """The tensors."""
+        return self.make(self.scene)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Their shapes, found in float32: half precision takes several times as long."""
+        return {name: tuple(found.shape) for name, found in self.make(in_dtype(self.scene, "float32")).items()}
 
     def file(self, *more: str) -> str:
         """A file's name, without what it ends in."""
         return safe(f"attention-{cached.identity(self.scene, ' '.join((self.name, *more)))}")
 
 
-@dataclass(frozen=True)
-class _Size:
-    """What is said of a tensor before it is made."""
-
-    shape: str
-    dtype: str
-    numbers: int
-    npz: int
-
-
 def draw(
-    scene: Scene, verdict: Verdict, make: Callable[[], Tensors] | None = None, name: str = "", note: str = ""
+    scene: Scene, verdict: Verdict, make: Callable[[Any], Tensors] = of_scene, name: str = "", note: str = ""
 ) -> None:
     """Draw the expander, inside of the verdict's fragment; see `Kept`. The tensors are the scene's own by default."""
     expander = st.expander(LABEL, icon=":material/download:", key="take_home", on_change="rerun")
     if not expander.open:
         return
-    kept = Kept(scene, verdict, make or partial(named.of_scene, scene), name, note)
+    kept = Kept(scene, verdict, make, name, note)
     with expander:
+        if note:
+            st.caption(note)
         kind = st.segmented_control(
             "What", KINDS, default=KINDS[0], required=True, key="_take_home", label_visibility="collapsed"
         )
@@ -77,30 +78,32 @@ def draw(
 
 def _tensors(kept: Kept) -> None:
     """A select, and what was selected as CSV and NPZ; all of it as NPZ."""
-    sizes: dict[str, _Size] = cached.facts(f"sizes {kept.name}", kept.scene, lambda: _sizes(kept.make()))
-    names = list(sizes)
+    shapes = cached.facts(f"shapes {kept.name}", in_dtype(kept.scene, "float32"), kept.shapes)
+    names, dtype = list(shapes), config_of(kept.scene).dtype
     if not names:  # both calls of PyTorch raised
         st.caption("There are no numbers to take.")
         return
     if st.session_state.get("_tensor") not in names:  # that of another page
         st.session_state["_tensor"] = next((name for name in names if name.endswith("weights")), names[0])
     one = st.selectbox("Tensor", names, key="_tensor")
-    found, whole = sizes[one], sum(each.npz for each in sizes.values())
-    st.caption(_said(one, found))
+    shape, whole = shapes[one], sum(_npz(each, dtype) for each in shapes.values())
+    st.caption(_said(one, shape, dtype))
+    part = _part(one, shape)
     about = {"scene": report_text.scene_as_dict(kept.scene), "note": kept.note, "versions": report_text.versions()}
 
     def csv() -> bytes:
-        return export.as_csv(one, kept.make()[one])
+        return export.as_csv(one, kept.tensors()[one], part)
 
     def npz() -> bytes:
-        return export.as_npz({one: kept.make()[one]}, about)
+        return export.as_npz({one: kept.tensors()[one]}, about)
 
     def everything() -> bytes:
-        return export.as_npz(kept.make(), about)
+        return export.as_npz(kept.tensors(), about)
 
     with st.container(horizontal=True):
-        _button(f"CSV, {found.numbers:,} rows", csv, kept.file(one), "csv", "text/csv")
-        _button(f"NPZ{_large(found.npz)}", npz, kept.file(one), "npz", "application/octet-stream")
+        rows = math.prod(shape[: part.axis]) * (part.stop - part.start) * math.prod(shape[part.axis + 1 :])
+        _button(f"CSV, {rows:,} rows", csv, kept.file(one, _called(part, shape)), "csv", "text/csv")
+        _button(f"NPZ{_large(_npz(shape, dtype))}", npz, kept.file(one), "npz", "application/octet-stream")
         if whole <= LARGEST:
             label = f"NPZ of all {len(names)}{_large(whole)}"
             _button(label, everything, kept.file("all"), "npz", "application/octet-stream", "all")
@@ -153,18 +156,37 @@ def _button(label: str, build: Callable[[], str | bytes], name: str, ending: str
     )
 
 
-def _sizes(found: Tensors) -> dict[str, _Size]:
-    return {
-        name: _Size(size(x), str(x.dtype).removeprefix("torch."), x.numel(), export.npz_bytes({name: x}))
-        for name, x in found.items()
-    }
+def _part(name: str, shape: tuple[int, ...]) -> Part:
+    """The part of a tensor that goes into a CSV: all of it, or one of several, which the reader chooses."""
+    cut = export.parts(shape)
+    if len(cut) == 1:
+        return cut[0]
+    axis = axes(name, len(shape))[cut[0].axis]
+    told = {f"{axis} {part.start} to {part.stop - 1}": part for part in cut}
+    st.session_state["_part"] = (
+        st.session_state.get("_part") if st.session_state.get("_part") in told else next(iter(told))
+    )
+    chosen = st.segmented_control(
+        f"A CSV has at most {export.MOST_ROWS:,} rows, as many as a spreadsheet takes. Of this tensor it has",
+        list(told), required=True, key="_part",
+    )  # fmt: skip
+    return told[str(chosen)]
 
 
-def _said(name: str, found: _Size) -> str:
+def _called(part: Part, shape: tuple[int, ...]) -> str:
+    """A part in the file's name; nothing where it is all."""
+    return "" if part.stop - part.start == shape[part.axis] else f"{part.start} to {part.stop - 1}"
+
+
+def _npz(shape: tuple[int, ...], dtype: str) -> int:
+    """About how many bytes of an NPZ a tensor takes."""
+    return math.prod(shape) * (4 if dtype == "bfloat16" else DTYPES[dtype].itemsize)
+
+
+def _said(name: str, shape: tuple[int, ...], dtype: str) -> str:
     """What a tensor is, before it is made."""
-    exact = " (as float32, which NumPy has and which holds it exactly)" if found.dtype == "bfloat16" else ""
-    many = "; as CSV more rows than a spreadsheet takes" if found.numbers > _SPREADSHEET else ""
-    return f"`{name}`: {found.shape} = {found.numbers:,} numbers of {found.dtype}{exact}{many}"
+    exact = ", which NumPy has not: in the files as float32, which holds each exactly" if dtype == "bfloat16" else ""
+    return f"`{name}`: {' × '.join(map(str, shape))} = {math.prod(shape):,} numbers of {dtype}{exact}"
 
 
 def _row(scene: Scene) -> tuple[int, int]:

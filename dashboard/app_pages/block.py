@@ -142,7 +142,7 @@ def verdict() -> None:
     fused = cached.verdict("fused", config, tolerance, lambda: check_fused(config, tolerance))
     st.caption(block_panel.said_of_paths(config, fused))
     judged = both_placements(config)[found.index(worse)]
-    take_home.draw(judged, worse, partial(of_scene, config, index), f"block {index}")
+    take_home.draw(judged, worse, partial(of_scene, index=index), f"block {index}")
 
 
 picture()

@@ -250,7 +250,7 @@ def verdict() -> None:
 
     found = cached.verdict(f"broken by {mistakes.name}", mistakes.scene, tolerance, judged)
     lesson.judged(line, (KEY, mistakes.name, mistakes.scene), found, mistakes.scene)
-    made = partial(with_mistake, mistakes.scene, mistakes.pieces)
+    made = partial(with_mistake, pieces=mistakes.pieces)
     take_home.draw(mistakes.scene, found, made, mistakes.name, break_panel.reported(mistakes))
 
 

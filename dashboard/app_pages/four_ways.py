@@ -134,7 +134,7 @@ def verdict() -> None:
     take_home.draw(
         config,
         found,
-        partial(of_ways, config, probability),
+        partial(of_ways, dropout=probability),
         f"four ways dropout {probability}",
         ways_panel.REPORTED if probability else "",
     )

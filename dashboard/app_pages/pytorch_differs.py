@@ -105,7 +105,7 @@ def verdict() -> None:
     lesson.judged(line, (KEY, config), found, config)
     topic, name = page_controls.shown_difference()
     head, titles = page_controls.shown_head(config), pair_of(topic, name).titles
-    made = partial(of_calls, config, topic, name, head, asked.tolerance)
+    made = partial(of_calls, topic=topic, name=name, head=head, tolerance=asked.tolerance)
     note = f"The tensors are what the two calls gave, left by {titles[0]}, right by {titles[1]}."
     take_home.draw(config, found, made, f"{topic} {name} head {head}", note)
 
