@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -119,8 +119,8 @@ def _script(kept: Kept) -> None:
         f"prints head {head} query {query}", kept.scene, lambda: script.expected(kept.scene, head, query)
     )
     st.markdown(
-        "The same scene with `math` and `torch` alone. It prints what stands below it, to the last digit on this "
-        "machine; another processor or PyTorch may round the last digits otherwise."
+        "The same scene with `math` and `torch` alone. Run, it prints what stands below it: to the last digit on a "
+        "machine as this server's, while another processor or another PyTorch may round the last digits otherwise."
     )
     _button("Script", lambda: code, kept.file(), "py", "text/x-python")
     st.code(code, language="python", height=_SCRIPT_HEIGHT)
@@ -200,8 +200,10 @@ def _row(scene: Scene) -> tuple[int, int]:
 
 def _link() -> str:
     """The address of what the reader sees."""
+    address = st.context.url or ""
+    address += "" if urlsplit(address).path else "/"
     asked = [(key, value) for key in st.query_params for value in st.query_params.get_all(key)]
-    return f"{st.context.url or ''}{'?' if asked else ''}{urlencode(asked)}"
+    return f"{address}{'?' if asked else ''}{urlencode(asked)}"
 
 
 def _large(count: int) -> str:
