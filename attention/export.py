@@ -77,8 +77,8 @@ def as_csv(name: str, tensor: Tensor, part: Part | None = None) -> bytes:
         places[part.axis] = places[part.axis][part.start : part.stop]
     numbers = array(tensor.float() if tensor.dtype is torch.float16 else tensor)
     grids = np.broadcast_arrays(*np.ix_(*places))
-    columns = {axis: grid.reshape(-1) for axis, grid in zip(axes(name, numbers.ndim), grids, strict=True)}
-    table = pa.table({**columns, "value": numbers.reshape(-1)})
+    columns = {axis: _column(grid) for axis, grid in zip(axes(name, numbers.ndim), grids, strict=True)}
+    table = pa.table({**columns, "value": _column(numbers)})
     file = io.BytesIO()
     csv.write_csv(table, file, csv.WriteOptions(batch_size=_ROWS))
     return file.getvalue()
@@ -103,3 +103,9 @@ def as_npz(tensors: Mapping[str, Tensor], about: Mapping[str, object]) -> bytes:
     members: dict[str, Any] = {name: array(x) for name, x in tensors.items()}
     np.savez(file, **members | {ABOUT: np.array(said)})
     return file.getvalue()
+
+
+def _column(numbers: NDArray[Any]) -> pa.Array:
+    """Numbers as one column. `pa.array` would import pandas to ask whether it is pandas' own."""
+    flat = np.ascontiguousarray(numbers).reshape(-1)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(flat.dtype), len(flat), [None, pa.py_buffer(flat)])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
+from urllib.parse import quote
 
 from attention.compare import Check, Tolerance
 from attention.scenes import Scene, config_of
@@ -19,6 +20,9 @@ _COLUMNS: Final = (
     "step", "shape", "maths", "largest difference", "arithmetic", "largest difference", "relative", "worst cell",
     "of its tolerance", "ours off float64", "PyTorch's off float64",
 )  # fmt: skip
+
+
+_OF_LINKS: Final = "%/:?=&#+~.,;@[]!$'()*-_"  # what an address has besides letters and digits
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,9 @@ def as_markdown(verdict: Verdict, about: About) -> str:
     dtype = config_of(about.scene).dtype
     parts = [
         "# Attention checked against PyTorch's, step by step",
-        about.note,
-        _listed(scene_as_dict(about.scene) | ({"link": f"<{about.link}>"} if about.link else {})),
-        _listed(versions()),
+        _escaped(about.note),
+        "\n".join((*_listed(scene_as_dict(about.scene)), *_linked(about.link))),
+        "\n".join(_listed(versions())),
         _rule(about.tolerance, dtype),
         "\n".join(_table(verdict)),
         *(_said(name, report) for name, report in _reports(verdict)),
@@ -160,8 +164,12 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _listed(facts: dict[str, Any]) -> str:
-    return "\n".join(f"- {name}: {_escaped(_plain(value))}" for name, value in facts.items())
+def _listed(facts: dict[str, Any]) -> list[str]:
+    return [f"- {name}: {_escaped(_plain(value))}" for name, value in facts.items()]
+
+
+def _linked(link: str) -> list[str]:
+    return [f"- link: <{quote(link, safe=_OF_LINKS)}>"] if link else []
 
 
 def _plain(value: Any) -> str:
@@ -171,10 +179,8 @@ def _plain(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text that Markdown shows as it is; a link in angle brackets stays one."""
-    if text.startswith("<http") and text.endswith(">"):
-        return text
-    return "".join(f"\\{sign}" if sign in "\\`*{}[]<>#|" else sign for sign in text)
+    """A text that Markdown shows as it is, on one line."""
+    return "".join(f"\\{sign}" if sign in "\\`*{}[]<>#|" else sign for sign in " ".join(text.split()))
 
 
 def _line(*cells: str) -> str:
