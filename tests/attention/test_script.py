@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attention import script, script_mask, verify_head
+from attention import sample, script, script_mask, verify_head
 from attention.config import AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.masks import Corner
@@ -210,7 +210,7 @@ def test_another_row_is_another_line() -> None:
 def test_the_seeds_are_what_the_generator_takes() -> None:
     # a generator takes the lower 32 bits of a seed; were it to take more, the script's would draw other numbers
     for seed, name in ((0, "tokens"), (2**32 - 1, "block 7/norm_2_bias")):
-        whole = torch.Generator().manual_seed(script.sample.generator(name, seed).initial_seed())
+        whole = torch.Generator().manual_seed(sample.generator(name, seed).initial_seed())
         short = torch.Generator().manual_seed(script.seed_of(name, seed))
         assert 0 <= script.seed_of(name, seed) < 2**32
         assert torch.equal(torch.randn(5, generator=whole), torch.randn(5, generator=short))

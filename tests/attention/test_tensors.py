@@ -113,7 +113,7 @@ def test_two_calls(topic: str, name: str, dtype: str) -> None:
     for one, tensor in expected.items():
         assert torch.equal(found[one].nan_to_num(), tensor.nan_to_num())
         assert torch.equal(found[one].isnan(), tensor.isnan())
-    in_float32 = tensors.of_calls(in_dtype(config, "float32"), topic, name, 1, tolerance)
+    in_float32 = tensors.of_calls(replace(config, dtype="float32"), topic, name, 1, tolerance)
     assert {one: x.shape for one, x in in_float32.items()} == {one: x.shape for one, x in found.items()}
 
 
