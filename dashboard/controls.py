@@ -72,6 +72,11 @@ def asked() -> Asked:
     return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
 
 
+def address() -> str:
+    """The address of what is on screen, for a reader who takes it elsewhere."""
+    return link.address(_PARAMETERS)
+
+
 def made_smaller() -> str:
     """What of the reader's scene is too large for the page, and was made smaller, in words; empty where nothing."""
     page, scene = st.session_state[_PAGE], _scene_asked()

@@ -6,6 +6,7 @@ Streamlit falls back to the default for most nonsense, without a word; an infini
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -55,6 +56,20 @@ def take_refused() -> list[str]:
     return refused
 
 
+def address(parameters: Mapping[str, Parameter]) -> str:
+    """The address of what is on screen.
+
+    What widgets say stands before what the URL says: the server hears of a change before the browser has written it
+    there.
+    """
+    asked = {name: st.query_params.get_all(name) for name in st.query_params}
+    for name, parameter in parameters.items():
+        if name in st.session_state and _possible(parameter, texts := _written(st.session_state[name])):
+            asked[name] = texts
+    host = st.context.url or ""
+    return f"{host}{'' if urlsplit(host).path else '/'}?{urlencode(asked, doseq=True)}"
+
+
 def keep_in_url(*keys: str) -> None:
     """Say the values of a page's own widgets again before they are drawn: the URL forgot them with the last page."""
     for key in keys:
@@ -95,6 +110,15 @@ def cell(text: str) -> Cell | None:
 
 # the two halves of a parameter that is true or false
 BOOL: Final = (lambda text: text.lower() in ("true", "false")), (lambda text: text.lower() == "true")
+
+
+def _written(value: object) -> list[str]:
+    """A widget's value as it stands in a URL."""
+    if isinstance(value, (list, tuple)):
+        return [text for one in value for text in _written(one)]
+    if isinstance(value, bool):
+        return [str(value).lower()]
+    return [] if value is None else [f"{value:.12g}" if isinstance(value, float) else str(value)]
 
 
 def _possible(parameter: Parameter, texts: list[str]) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -20,8 +19,9 @@ from attention.report_text import About
 from attention.scenes import Scene, config_of, in_dtype
 from attention.tensors import Tensors, axes, of_scene
 from attention.verify import Verdict
+from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
-from dashboard import cached, controls
+from dashboard import cached, controls, progress
 from dashboard.step_picture import safe
 
 LABEL: Final = "Take it home: tensors, script, report"
@@ -107,6 +107,8 @@ def _tensors(kept: Kept) -> None:
         if whole <= LARGEST:
             label = f"NPZ of all {len(names)}{_large(whole)}"
             _button(label, everything, kept.file("all"), "npz", "application/octet-stream", "all")
+    if (seconds := _seconds(kept.scene)) > 1:
+        st.caption(f"In {dtype} a file takes about {seconds:.0f} s to make.")
     if whole > LARGEST:
         st.caption(f"All {len(names)} in one NPZ would be {_megabytes(whole)}; the limit is {_megabytes(LARGEST)}.")
 
@@ -115,21 +117,29 @@ def _script(kept: Kept) -> None:
     """The script, and what it prints."""
     head, query = _row(kept.scene)
     code = script.text(kept.scene, head, query)
-    prints = cached.facts(
-        f"prints head {head} query {query}", kept.scene, lambda: script.expected(kept.scene, head, query)
-    )
     st.markdown(
         "The same scene with `math` and `torch` alone. Run, it prints what stands below it: to the last digit on a "
         "machine as this server's, while another processor or another PyTorch may round the last digits otherwise."
     )
     _button("Script", lambda: code, kept.file(), "py", "text/x-python")
     st.code(code, language="python", height=_SCRIPT_HEIGHT)
-    st.code(prints, language=None, wrap_lines=True)
+    st.code(_prints(kept.scene, head, query), language=None, wrap_lines=True)
+
+
+def _prints(scene: Scene, head: int, query: int) -> str:
+    """What the script prints; under a bar where that takes over a second."""
+    name, seconds = f"prints head {head} query {query}", _seconds(scene)
+    make = partial(script.expected, scene, head, query)
+    if seconds > 1 and cached.known(name, scene) is None:
+        found = progress.during(partial(cached.gated, make), seconds, f"The scene in {config_of(scene).dtype}")
+        make = partial(str, found)
+    prints: str = cached.facts(name, scene, make)
+    return prints
 
 
 def _report(kept: Kept) -> None:
     """The verdict on screen as Markdown and JSON."""
-    about = About(kept.scene, controls.asked().tolerance, _link(), kept.note)
+    about = About(kept.scene, controls.asked().tolerance, controls.address(), kept.note)
     st.markdown(
         "The verdict above as a file: versions, scene and seed, tolerances, every step's shape, outcomes and errors, "
         "the fixed probe, and the link to this page."
@@ -198,12 +208,16 @@ def _row(scene: Scene) -> tuple[int, int]:
     return 0 if isinstance(scene, HeadConfig) else min(pin.head, config.num_heads - 1), min(pin.query, queries - 1)
 
 
-def _link() -> str:
-    """The address of what the reader sees."""
-    address = st.context.url or ""
-    address += "" if urlsplit(address).path else "/"
-    asked = [(key, value) for key in st.query_params for value in st.query_params.get_all(key)]
-    return f"{address}{'?' if asked else ''}{urlencode(asked)}"
+def _seconds(scene: Scene) -> float:
+    """About how long the tensors of a scene take in half precision, which is slow here; a rule from five sizes.
+
+    Elsewhere they take less than a second: 0. Those of blocks do in any precision, as `limits` sees to.
+    """
+    config = config_of(scene)
+    width, tokens = config.embed_dim, config.num_tokens
+    if config.dtype not in ("bfloat16", "float16") or isinstance(scene, BlockConfig):
+        return 0.0
+    return 0.05 + 4e-9 * width**2 * tokens + 8e-9 * width * tokens**2
 
 
 def _large(count: int) -> str:
