@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pandas as pd
@@ -26,7 +28,7 @@ from attention.tensors import Tensors
 from attention.verify import ARITHMETIC, verify
 from attention.verify_block import BlockConfig, verify_block
 from attention.verify_head import HeadConfig, verify_head
-from dashboard import cached, take_home
+from dashboard import cached, controls, progress, take_home
 from dashboard.mistakes import BY_NAME
 from tests.dashboard.helpers import SMALL, Reader, link
 
@@ -132,7 +134,7 @@ def test_closed_it_costs_nothing(
     monkeypatch.setattr(cached, "facts", told)
     for module, name in (
         (script, "text"), (script, "expected"), (export, "as_csv"), (export, "as_npz"), (report_text, "as_json"),
-        (report_text, "as_markdown"), (report_text, "versions"), (take_home, "_link"),
+        (report_text, "as_markdown"), (report_text, "versions"), (controls, "address"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, never)
     reader = Reader(page, **{**link(SMALL), **more})
@@ -346,3 +348,113 @@ def test_a_scene_that_the_page_makes_smaller_is_taken_as_shown(buttons: Buttons)
     shown = reader.app.caption[-1].value
     assert "1 × 2 × 128 × 128" in shown
     assert config_of(SMALL).num_tokens == 5
+
+
+def test_the_link_leads_to_what_is_on_screen(buttons: Buttons) -> None:
+    # the URL is behind the widgets: here nobody writes it, and in the browser it is written after the run has begun
+    reader = opened("masks", rules=["window", "padding"], window="2", pin="1-2-0")
+    reader.set("seed", 9).set("pad_left", 1).set("causal", False)
+    found = report(reader, buttons)
+    asked = parse_qs(urlsplit(found["link"]).query)
+    assert (asked["seed"], asked["causal"], asked["pin"]) == (["9"], ["false"], ["1-2-0"])
+    assert asked["rules"] == ["window", "padding"]
+    again = opened("masks", SMALL, **asked)
+    assert report(again, buttons)["scene"] == found["scene"]
+    assert found["scene"]["mask"]["padding_left"] == 1
+
+
+def test_no_rule_is_left_in_the_link_that_was_taken_away(buttons: Buttons) -> None:
+    reader = opened("masks", rules=["window"])
+    reader.set("rules", [])
+    assert "rules" not in parse_qs(urlsplit(report(reader, buttons)["link"]).query)
+
+
+@pytest.mark.parametrize(("page", "more", "scene", "made"), PAGES, ids=[page for page, *_ in PAGES])
+def test_the_link_opens_on_the_same_scene(
+    page: str, more: dict[str, Any], scene: Scene, made: object, buttons: Buttons
+) -> None:
+    found = report(opened(page, **more), buttons)
+    again = opened(page, SMALL, **parse_qs(urlsplit(found["link"]).query))
+    assert again.notices == [], "nothing in it is refused"
+    assert report(again, buttons)["scene"] == found["scene"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_what_takes_long_is_made_under_a_bar(dtype: str, buttons: Buttons, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[float, str]] = []
+
+    def during(make: Callable[[], str], seconds: float, what: str) -> str:
+        asked.append((seconds, what))
+        return make()
+
+    monkeypatch.setattr(progress, "during", during)
+    monkeypatch.setattr(take_home, "_seconds", lambda scene: 2.0 if config_of(scene).dtype == "float16" else 0.0)
+    config = replace(SMALL, dtype=dtype, seed=77)
+    reader = opened("heads", config)
+    said = any("takes about 2 s" in caption.value for caption in reader.app.caption)
+    reader.set("_take_home", "Script")
+    assert reader.faults == []
+    assert f"{reader.app.code[-1].value}\n" == script.expected(config, 0, 4)
+    assert reader.rerun().faults == []
+    expected = [(2.0, "The scene in float16")] if dtype == "float16" else []
+    assert (asked, said) == (expected, bool(expected)), "and what is known needs no bar"
+
+
+@pytest.mark.parametrize(
+    ("width", "tokens", "dtype", "slow"),
+    [
+        (1024, 256, "float16", True),
+        (1024, 256, "bfloat16", True),
+        (1024, 256, "float32", False),
+        (1024, 256, "float64", False),
+        (768, 128, "float16", False),
+        (12, 5, "float16", False),
+    ],
+)
+def test_which_scenes_take_long(width: int, tokens: int, dtype: str, slow: bool) -> None:
+    config = AttentionConfig(embed_dim=width, num_heads=1, num_tokens=tokens, dtype=dtype)
+    assert (take_home._seconds(config) > 1) is slow
+    assert (take_home._seconds(HeadConfig(config, 64, 64)) > 1) is slow
+    assert take_home._seconds(BlockConfig(config)) == 0
+
+
+def test_a_bar_goes_by_its_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[float, str]] = []
+    go_on = threading.Event()
+
+    class Place:
+        """What is on the page."""
+
+        def progress(self, share: float, text: str) -> None:
+            """Keep what it says, and let the call end after three looks."""
+            shown.append((share, text))
+            if len(shown) == 3:
+                go_on.set()
+
+        def empty(self) -> None:
+            """Keep that it is gone."""
+            shown.append((1.0, "gone"))
+
+    def call() -> str:
+        assert go_on.wait(30)
+        return threading.current_thread().name
+
+    monkeypatch.setattr("dashboard.progress.st.empty", Place)
+    monkeypatch.setattr(progress, "_LOOK", 0)
+    ticks = chain((10.0, 10.0, 11.5, 15.0), repeat(16.0))
+    found = progress.during(call, 4.0, "A call", lambda: next(ticks))
+    assert found != threading.current_thread().name
+    assert shown[:3] == [
+        (0.0, "A call, about 4 s left"),
+        (0.375, "A call, about 2 s left"),
+        (0.95, "A call, nearly done"),
+    ]
+    assert shown[-1] == (1.0, "gone")
+
+
+def test_what_goes_wrong_under_a_bar_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call() -> None:
+        raise ValueError("no such thing")
+
+    with pytest.raises(ValueError, match="no such thing"):
+        progress.during(call, 1.0, "A call")
