@@ -1,5 +1,7 @@
 """The kinds of scene that pages show, and what they have in common."""
 
+from dataclasses import replace
+
 from attention.config import AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.verify_block import BlockConfig
@@ -7,6 +9,14 @@ from attention.verify_head import HeadConfig
 
 # attention, one head of free widths, blocks, attention under a mask of its own
 Scene = AttentionConfig | HeadConfig | BlockConfig | tuple[AttentionConfig, MaskConfig]
+
+
+def in_dtype(scene: Scene, dtype: str) -> Scene:
+    """The same scene in another precision."""
+    config = replace(config_of(scene), dtype=dtype)
+    if isinstance(scene, tuple):
+        return config, scene[1]
+    return config if isinstance(scene, AttentionConfig) else replace(scene, scene=config)
 
 
 def config_of(scene: Scene) -> AttentionConfig:

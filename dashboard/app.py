@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import streamlit as st
 from starlette.middleware import Middleware
 
-from dashboard import assets
+from dashboard import assets, downloads
 
 
 @asynccontextmanager
@@ -38,4 +38,9 @@ async def warm_up(_app: st.App) -> AsyncGenerator[None, None]:
     yield
 
 
-app = st.App("main.py", lifespan=warm_up, routes=[assets.route()], middleware=[Middleware(assets.Early)])
+app = st.App(
+    "main.py",
+    lifespan=warm_up,
+    routes=[assets.route()],
+    middleware=[Middleware(assets.Early), Middleware(downloads.Unpacked)],
+)

@@ -12,6 +12,7 @@ from attention.bugs.quiz import Judged
 from attention.compare import Check
 from dashboard.cell_panel import number
 from dashboard.heatmap import Cell
+from dashboard.mistakes import Mistakes
 from dashboard.step_picture import words
 
 
@@ -19,6 +20,14 @@ def said(bug: Bug) -> str:
     """One mistake in words, as Markdown."""
     fine = " :green-badge[:material/check_circle: no mistake]" if bug.right else ""
     return f"**{bug.name}.**{fine} {bug.what} How it shows: {bug.shows} People [met it here]({bug.thread})."
+
+
+def reported(mistakes: Mistakes) -> str:
+    """What is taken home of an attention with mistakes in it; of the quiz, without naming any."""
+    if mistakes.number is not None:
+        return f"Ours has the hidden mistake of question {mistakes.number} in it. The script is the right code."
+    made = " and ".join(bug.name for bug in mistakes.both)
+    return f"Ours is made with: {made}. The script is the right code."
 
 
 def cell(step: str, check: Check, at: Cell, of_heads: bool, ours: float, pytorch: float) -> str:

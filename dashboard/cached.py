@@ -45,19 +45,19 @@ class Held(Generic[Value]):
 @st.cache_data(max_entries=256, max_size="200MB", show_spinner=False)
 def picture(name: str, config: Scene, _make: Callable[[], Picture]) -> Picture:
     """A picture, packed for the browser; `name` tells a config's pictures apart."""
-    return _gated(_make)
+    return gated(_make)
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
 def verdict(name: str, config: Scene, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
     """The verdict of a scene under the reader's tolerance, and what belongs to it; `name` is the page's."""
-    return _gated(_make)
+    return gated(_make)
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
 def facts(name: str, config: Scene, _make: Callable[[], Value]) -> Value:
     """Small frozen values that stand beside a picture: statistics, claims, rows of a table."""
-    return _gated(_make)
+    return gated(_make)
 
 
 def known(name: str, config: Scene) -> Any | None:
@@ -84,8 +84,10 @@ _GATE: Final = threading.BoundedSemaphore(os.cpu_count() or 1)
 _inside: Final = threading.local()
 
 
-def _gated(make: Callable[[], Value]) -> Value:
-    """Make a value once the gate lets this visitor in; Streamlit lets the others who want the same wait for it.
+def gated(make: Callable[[], Value]) -> Value:
+    """Make a value once the gate lets this visitor in.
+
+    Where it is then cached, Streamlit lets the others who want the same wait for it.
 
     Raises:
         RuntimeError: it is made within another. Two visitors, each in with what needs the other's, would wait for ever.

@@ -91,6 +91,11 @@ def in_words(config: AttentionConfig) -> dict[str, str]:
     }
 
 
+def address() -> str:
+    """The address of what is on screen, for a reader who takes it elsewhere."""
+    return link.address(link.said(_PARAMETERS, _PARAMETERS))
+
+
 def _made_smaller() -> str:
     """What of the reader's scene is too large for the page, and was made smaller, in words; empty where nothing."""
     page, scene = st.session_state[_PAGE], _scene_asked()
@@ -237,7 +242,7 @@ def _for_a_class(page: str) -> None:
     )
     if pressed and page != "compare":
         st.switch_page("app_pages/compare.py", query_params={"a": st.query_params["a"]})
-    teaching.draw(lambda: vars(_scene_asked()))
+    teaching.draw(lambda: link.said(_PARAMETERS, vars(DEFAULT)))
 
 
 @st.fragment(key=_HEADS)

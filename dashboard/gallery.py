@@ -10,7 +10,7 @@ from typing import Any, Final
 import streamlit as st
 
 from attention.config import AttentionConfig
-from dashboard.link import Parameter, text
+from dashboard.link import Parameter, written
 
 _SCENE: Final = "scene"
 # the controls that all pages have, as most scenes want them
@@ -121,8 +121,8 @@ PARAMETERS: Final[dict[str, Parameter]] = {_SCENE: Parameter(BY_KEY.__contains__
 def go(scene: Scene) -> None:
     """Turn to the scene's page, where the controls are set already."""
     # Streamlit writes no value into the link that a widget finds set when it is first drawn, as a page's own do
-    controls = {name: text(value) for name, value in scene.values if name not in _SHARED}
-    said = {**controls, _SCENE: scene.key, **dict(scene.clicked)}
+    controls = {name: written(value) for name, value in scene.values if name not in _SHARED}
+    said = {**controls, _SCENE: [scene.key], **{name: [text] for name, text in scene.clicked}}
     st.switch_page(f"app_pages/{scene.page}.py", query_params=said)
 
 

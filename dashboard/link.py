@@ -3,9 +3,10 @@
 Streamlit falls back to the default for most nonsense, without a word; an infinite number it does not survive.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -55,18 +56,30 @@ def take_refused() -> list[str]:
     return refused
 
 
+def said(parameters: Mapping[str, Parameter], also: Iterable[str]) -> dict[str, list[str]]:
+    """What the URL says of what is on screen, and of some parameters even where it says nothing, as their usual value.
+
+    What widgets say stands before what the URL says: the server hears of a change before the browser has written it
+    there.
+    """
+    asked = {name: st.query_params.get_all(name) for name in st.query_params}
+    for name in {*asked, *also} & set(parameters):
+        if name in st.session_state and _possible(parameters[name], texts := written(st.session_state[name])):
+            asked[name] = texts
+    return asked
+
+
+def address(asked: Mapping[str, Sequence[str]]) -> str:
+    """The address of this page with what is said."""
+    host = st.context.url or ""
+    return f"{host}{'' if urlsplit(host).path else '/'}?{urlencode(asked, doseq=True, safe=',')}"
+
+
 def keep_in_url(*keys: str) -> None:
     """Say the values of a page's own widgets again before they are drawn: the URL forgot them with the last page."""
     for key in keys:
         if key in st.session_state:
             st.session_state[key] = st.session_state[key]
-
-
-def text(value: object) -> str | list[str]:
-    """A control's value as it stands in a link; of one with several values, a text each."""
-    if isinstance(value, list):
-        return [str(one) for one in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def one_of(*options: str) -> Callable[[str], bool]:
@@ -102,6 +115,15 @@ def cell(text: str) -> Cell | None:
 
 # the two halves of a parameter that is true or false
 BOOL: Final = (lambda text: text.lower() in ("true", "false")), (lambda text: text.lower() == "true")
+
+
+def written(value: object) -> list[str]:
+    """A widget's value as it stands in a URL."""
+    if isinstance(value, (list, tuple)):
+        return [text for one in value for text in written(one)]
+    if isinstance(value, bool):
+        return [str(value).lower()]
+    return [] if value is None else [f"{value:.12g}" if isinstance(value, float) else str(value)]
 
 
 def _possible(parameter: Parameter, texts: list[str]) -> bool:

@@ -156,14 +156,22 @@ def which_difference() -> tuple[str, str]:
     state, topics = st.session_state, tuple(PAIRS)
     state["difference"] = state.get("difference", topics[0])  # said again, since the URL forgot it with the last page
     left, right = st.columns([1, 3])
-    topic = left.selectbox("Switch", topics, key="difference", bind=_URL, on_change=rerun(PICTURE))
+    topic = left.selectbox("Switch", topics, key="difference", bind=_URL, on_change=rerun(PICTURE, VERDICT))
     names = [pair.name for pair in PAIRS[topic]]
     if len(names) == 1:
         return topic, names[0]
     state["pair"] = state["pair"] if state.get("pair") in names else names[0]
-    options = rerun(PICTURE)
+    options = rerun(PICTURE, VERDICT)
     pair = right.segmented_control("Calls", names, required=True, key="pair", bind=_URL, on_change=options)
     return topic, str(pair)
+
+
+def shown_difference() -> tuple[str, str]:
+    """The switch and the pair of calls that `which_difference` says."""
+    state = st.session_state
+    topic = str(state["difference"])
+    names = [pair.name for pair in PAIRS[topic]]
+    return topic, str(state["pair"]) if state.get("pair") in names else names[0]
 
 
 def draw(page: str) -> None:

@@ -17,6 +17,10 @@ _SYMBOLS: Final = {"float64": "circle", "float32": "square", "bfloat16": "diamon
 _DASHES: Final = {"float64": "solid", "float32": "6px,2px", "bfloat16": "8px,2px,2px,2px", "float16": "14px,3px"}
 _LEGEND: Final = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left"}
 _LEAST: Final = 1e-17  # where an axis begins if there is nothing but 0
+REPORTED: Final = (
+    "Steps are named after their dtype. Those in the scene's own are held against the tolerance, those in the others "
+    "against their budget: twice PyTorch's distance from the float64 answer, and a few roundings."
+)
 
 
 def off_titles(furthest: Sequence[float]) -> list[str]:

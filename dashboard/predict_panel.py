@@ -18,7 +18,7 @@ from attention.mask_config import MaskConfig
 from attention.predicting import MaskAnswer, RowAnswer
 from dashboard import cached, step_picture, tables
 from dashboard.cell_panel import number
-from dashboard.fragments import PICTURE, rerun
+from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Picture, Words
 from dashboard.tables import Mark, Table, Value
 
@@ -46,6 +46,12 @@ class Question:
 def is_revealed(question: Question) -> bool:
     """Whether the reader has asked for the answer."""
     return bool(st.session_state.get(_REVEALED) == question)
+
+
+def is_anything_revealed(scene: tuple[AttentionConfig, MaskConfig]) -> bool:
+    """Whether the reader has asked for an answer that is about this scene."""
+    question = st.session_state.get(_REVEALED)
+    return question is not None and question.scene == scene
 
 
 def fields(question: Question, keys: int) -> list[float | None]:
@@ -95,7 +101,7 @@ def buttons(question: Question, said: object) -> None:
 
 def _keep(name: str, value: object) -> None:
     st.session_state[name] = value
-    rerun(PICTURE)()
+    rerun(PICTURE, *([VERDICT] if name == _REVEALED else []))()  # below the verdict stands what can be taken home
 
 
 def _frozen(said: object) -> Hashable:

@@ -54,7 +54,7 @@ def of_step(
     hatched = None if allowed is None else allowed.numpy()
     name = identity(config, f"{step} {' '.join(titles)} {note}".replace(".", " "))
     called = called or words(step)
-    return picture(numbers, hatched, _safe(name), titles=titles, kind=kind, words=called, blank=blank)
+    return picture(numbers, hatched, safe(name), titles=titles, kind=kind, words=called, blank=blank)
 
 
 def of_difference(
@@ -63,7 +63,7 @@ def of_difference(
     """|ours − PyTorch's| of one step, (rows, columns) each, on a scale by decades."""
     sizes: NDArray[np.float32] = apart(ours, pytorch)[None].float().numpy()
     said = replace(words(step), number="|ours − PyTorch's|")
-    name = _safe(identity(config, f"difference {step} {note}".replace(".", " ")))
+    name = safe(identity(config, f"difference {step} {note}".replace(".", " ")))
     hatched = None if allowed is None else allowed.numpy()
     return picture(sizes, hatched, name, titles=["apart"], kind="difference", words=said)
 
@@ -80,7 +80,7 @@ def size(tensor: Tensor) -> str:
     return " × ".join(map(str, tensor.shape))
 
 
-def _safe(name: str) -> str:
+def safe(name: str) -> str:
     """Only what may stand in a file's name."""
     return "".join(
         character if character.isascii() and (character.isalnum() or character == "-") else "-" for character in name

@@ -3,14 +3,13 @@
 What is hidden is drawn all the same and taken out by the style sheet: a control keeps its value.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Final
-from urllib.parse import urlencode
 
 import streamlit as st
 
-from dashboard.link import Parameter, text
+from dashboard.link import Parameter, address
 
 _SIDEBAR: Final = '[data-testid="stSidebar"]'
 _NAVIGATION: Final = f'{_SIDEBAR} [data-testid="stSidebarNav"], [data-testid="stSidebarNavSeparator"]'
@@ -34,7 +33,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "reveal": ("the button that reveals", ".st-key-reveal"),
     "try": ("what to try", ".st-key-try"),
     "steps": ("step by step", ".st-key-steps"),
-    "home": ("take it home", ".st-key-home"),
+    "home": ("take it home", ".st-key-take_home"),
     "code": ("the code that ran", ".st-key-code"),
 }
 VIEWS: Final = ("screen", "projector", "handout")
@@ -94,21 +93,20 @@ def style(hidden: Collection[str]) -> str:
     return f"<style>{', '.join(selectors)} {{ display: none !important; }}</style>" if selectors else ""
 
 
-def address(scene: Mapping[str, object], hidden: Iterable[str], view: str) -> str:
-    """A link to what is on screen: the whole of the scene, whatever the defaults will be, and what else is set.
+def link_to(said: Mapping[str, Sequence[str]], hidden: Iterable[str], view: str) -> str:
+    """A link to what is on screen.
 
     Args:
-        scene: the shared controls by their names in the link.
+        said: the parameters of what is on screen.
         hidden: the parts that it hides.
         view: one of `VIEWS`.
     """
-    also = {name: st.query_params.get_all(name) for name in st.query_params if name not in PARAMETERS}
-    said = {**also, **{name: text(value) for name, value in scene.items()}, **_in_link(hidden, view)}
-    return f"{st.context.url or ''}?{urlencode(said, doseq=True, safe=',')}"
+    kept = {name: texts for name, texts in said.items() if name not in PARAMETERS}
+    return address({**kept, **{name: [text] for name, text in _in_link(hidden, view).items()}})
 
 
-def draw(scene: Callable[[], Mapping[str, object]]) -> None:
-    """Draw the button that opens the panel in which a teacher makes the link to the scene."""
+def draw(said: Callable[[], Mapping[str, Sequence[str]]]) -> None:
+    """Draw the button that opens the panel in which a teacher makes the link; `said` is what it says of the scene."""
 
     @st.dialog("Teacher's link", width="medium")
     def panel() -> None:
@@ -120,7 +118,7 @@ def draw(scene: Callable[[], Mapping[str, object]]) -> None:
             "For", VIEWS, default=VIEWS[0], required=True, key="_for",
             help="A projector gets large type; a handout is white, has no controls, and is ready to print.",
         )  # fmt: skip
-        link = address(scene(), hidden, view)
+        link = link_to(said(), hidden, view)
         st.code(link, language=None, wrap_lines=True)
         st.link_button("Try it in a new tab", link, icon=":material/open_in_new:")
 

@@ -1,10 +1,13 @@
 """The tables of the four ways: how far each pair is apart, and how long each takes."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from attention.compare import Tolerance
 from attention.four_ways import WAYS, Timing
 from dashboard.tables import Mark, Table, Value
+
+REPORTED: Final = "Dropout is chance: the tensors are with it, verdict and script without."
 
 
 def differences(found: Sequence[Sequence[float]], tolerance: Tolerance, dropout: float) -> Table:

@@ -1,5 +1,6 @@
 """The transformer block: its data flow, every step before and after, and what the residual stream carries."""
 
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -7,6 +8,7 @@ import streamlit as st
 from attention import block, claims, feed_forward, layer_norm, multi_head, sample, scaled_dot_product
 from attention.block import PRE_NORM
 from attention.residual import Inside, bend, look_into_both, mean_norm, step_of
+from attention.tensors import of_scene
 from attention.verify_block import BlockConfig, both_placements, check_fused, each_block, verify_both
 from dashboard import (
     block_panel,
@@ -19,6 +21,7 @@ from dashboard import (
     page_controls,
     presets,
     step_picture,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import MORE, PICTURE, VERDICT
@@ -140,6 +143,8 @@ def verdict() -> None:
     lesson.judged(line, (KEY, config), worse, config, scripts, only=f"{index}: ")
     fused = cached.verdict("fused", config, tolerance, lambda: check_fused(config, tolerance))
     st.caption(block_panel.said_of_paths(config, fused))
+    judged = both_placements(config)[found.index(worse)]
+    take_home.draw(judged, worse, partial(of_scene, index=index), f"block {index}")
 
 
 picture()

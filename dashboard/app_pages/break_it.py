@@ -16,6 +16,7 @@ from attention.compare import Check, compare
 from attention.multi_head import allowed_by, matrix
 from attention.properties import properties
 from attention.scenes import config_of
+from attention.tensors import with_mistake
 from attention.verify import MATHS, Trace, Verdict, report
 from attention.verify_block import BlockConfig
 from dashboard import (
@@ -28,6 +29,7 @@ from dashboard import (
     quiz_panel,
     step_picture,
     tables,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import MORE, PICTURE, VERDICT, rerun
@@ -248,6 +250,8 @@ def verdict() -> None:
 
     found = cached.verdict(f"broken by {mistakes.name}", mistakes.scene, tolerance, judged)
     lesson.judged(line, (KEY, mistakes.name, mistakes.scene), found, mistakes.scene)
+    made = partial(with_mistake, pieces=mistakes.pieces)
+    take_home.draw(mistakes.scene, found, made, mistakes.name, break_panel.reported(mistakes))
 
 
 picture()

@@ -1,6 +1,7 @@
 """Compare: a setting that is pinned as A, the reader's own as B, both on one colour scale, and their difference."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -11,6 +12,7 @@ from attention.comparing import COMPARED, Apart, Gap, apart
 from attention.config import AttentionConfig
 from attention.head_counts import HeadStatistics, describe
 from attention.multi_head import AttentionTrace, attend_as_configured
+from attention.tensors import of_two
 from attention.verify import Verdict, verify
 from dashboard import (
     cached,
@@ -24,6 +26,7 @@ from dashboard import (
     presets,
     step_picture,
     tables,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import PICTURE, VERDICT
@@ -164,6 +167,9 @@ def verdict() -> None:
     worse = "A" if not (found["A"].maths.equal and found["A"].arithmetic.equal) and found["B"].equal else "B"
     lesson.judged(line, (KEY, pair), found[worse], a if worse == "A" else b)
     st.caption(compare_panel.said_of_verdicts(found, worse))
+    name = cached.identity(a)
+    note = f"The tensors are of both, A being {name}; script and report are of B."
+    take_home.draw(b, found["B"], partial(of_two, a=a), f"with {name}", note)
 
 
 picture()

@@ -1,6 +1,7 @@
 """Four ways to the same answer: a list of heads, one packed projection, einsum, and PyTorch's own module."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -9,6 +10,7 @@ from attention import claims, copying, dropout, einsum, ladder, multi_head, scal
 from attention.claims import Claim
 from attention.config import AttentionConfig
 from attention.four_ways import WAYS, Answer, FourWays, Timing, differences, draws_for, verify_ways
+from attention.tensors import of_ways
 from attention.verify import Verdict, sides_of
 from dashboard import (
     cached,
@@ -19,6 +21,7 @@ from dashboard import (
     presets,
     step_picture,
     tables,
+    take_home,
     verdict_panel,
     ways_panel,
 )
@@ -127,6 +130,14 @@ def verdict() -> None:
 
     found, scripts = cached.verdict(KEY, config, tolerance, judge)
     lesson.judged(line, (KEY, config), found, config, scripts)
+    probability = page_controls.dropout()
+    take_home.draw(
+        config,
+        found,
+        partial(of_ways, dropout=probability),
+        f"four ways dropout {probability}",
+        ways_panel.REPORTED if probability else "",
+    )
 
 
 picture()

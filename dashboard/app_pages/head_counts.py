@@ -22,6 +22,7 @@ from dashboard import (
     presets,
     step_picture,
     tables,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import MORE, PICTURE, VERDICT
@@ -141,6 +142,7 @@ def verdict() -> None:
     first = next(differs, asked.config)
     lesson.judged(line, (KEY, asked.config), found[first], asked.config)
     st.caption(f"The table is of {first.num_heads} heads. {counts_panel.verdicts(found)}")
+    take_home.draw(first, found[first])
 
 
 picture()

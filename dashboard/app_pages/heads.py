@@ -8,7 +8,18 @@ from attention.config import AttentionConfig
 from attention.multi_head import AttentionTrace, Inputs
 from attention.verify import Verdict, probe, sides_of
 from attention.worked_cell import work_out
-from dashboard import cached, cell_panel, controls, further, heatmap, lesson, presets, step_picture, verdict_panel
+from dashboard import (
+    cached,
+    cell_panel,
+    controls,
+    further,
+    heatmap,
+    lesson,
+    presets,
+    step_picture,
+    take_home,
+    verdict_panel,
+)
 from dashboard.fragments import PICTURE, VERDICT
 from dashboard.heatmap import Cell
 from dashboard.lesson import Lesson
@@ -98,6 +109,7 @@ def verdict() -> None:
     found, scripts = cached.verdict("heads", config, asked.tolerance, judge)
     lesson.judged(line, config, found, config, scripts)
     further.draw(config, asked.tolerance)
+    take_home.draw(config, found)
 
 
 picture()

@@ -20,6 +20,7 @@ from dashboard import (
     page_controls,
     presets,
     step_picture,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import MORE, PICTURE, VERDICT
@@ -166,7 +167,9 @@ def verdict() -> None:
         return verify(config, asked.tolerance, ours, inputs, mask)
 
     scripts = cached.facts("claims", scene, lambda: claims.of_mask(config))
-    lesson.judged(line, scene, cached.verdict(KEY, scene, asked.tolerance, judge), scene, scripts)
+    found = cached.verdict(KEY, scene, asked.tolerance, judge)
+    lesson.judged(line, scene, found, scene, scripts)
+    take_home.draw(scene, found)
 
 
 picture()

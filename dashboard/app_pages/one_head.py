@@ -23,6 +23,7 @@ from dashboard import (
     presets,
     row_panel,
     step_picture,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import PICTURE, VERDICT
@@ -134,6 +135,7 @@ def verdict() -> None:
     scripts = cached.facts("claims", config, lambda: claims.of_one_head(config))
     found = cached.verdict(KEY, config, asked.tolerance, judge)
     lesson.judged(line, config, found, config, scripts)
+    take_home.draw(config, found)
 
 
 picture()

@@ -22,6 +22,7 @@ from dashboard import (
     progress,
     step_picture,
     tables,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import MORE, PICTURE, VERDICT
@@ -203,6 +204,7 @@ def verdict() -> None:
         f"The table is of {config.dtype}, which Precision is set to on the other pages, at your tolerance. "
         "The line above speaks of all four: of the others it takes the maths and the budgets."
     )
+    take_home.draw(config, found, note=precision_panel.REPORTED)
 
 
 picture()

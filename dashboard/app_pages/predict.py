@@ -18,6 +18,7 @@ from dashboard import (
     page_controls,
     predict_panel,
     step_picture,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import PICTURE, VERDICT
@@ -168,6 +169,8 @@ def verdict() -> None:
 
     found = cached.verdict(KEY, scene, asked_for.tolerance, judge)
     lesson.judged(line, (KEY, scene), found, scene)
+    if predict_panel.is_anything_revealed(scene):  # the answer is in what can be taken home
+        take_home.draw(scene, found)
 
 
 picture()

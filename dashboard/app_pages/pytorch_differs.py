@@ -1,5 +1,6 @@
 """What PyTorch does differently: seven hidden switches, each as two calls side by side on the reader's scene."""
 
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -7,6 +8,7 @@ import streamlit as st
 from attention import differences, differing_scene
 from attention.config import AttentionConfig
 from attention.differences import Shown, differ, pair_of
+from attention.tensors import of_calls
 from attention.verify import Verdict, verify
 from dashboard import (
     cached,
@@ -17,6 +19,7 @@ from dashboard import (
     page_controls,
     step_picture,
     tables,
+    take_home,
     verdict_panel,
 )
 from dashboard.fragments import PICTURE, VERDICT
@@ -98,7 +101,13 @@ def verdict() -> None:
         return verify(config, asked.tolerance)
 
     st.caption(differs_panel.COMPARED)
-    lesson.judged(line, (KEY, config), cached.verdict(KEY, config, asked.tolerance, judge), config)
+    found = cached.verdict(KEY, config, asked.tolerance, judge)
+    lesson.judged(line, (KEY, config), found, config)
+    topic, name = page_controls.shown_difference()
+    head, titles = page_controls.shown_head(config), pair_of(topic, name).titles
+    made = partial(of_calls, topic=topic, name=name, head=head, tolerance=asked.tolerance)
+    note = f"The tensors are what the two calls gave, left by {titles[0]}, right by {titles[1]}."
+    take_home.draw(config, found, made, f"{topic} {name} head {head}", note)
 
 
 picture()

@@ -59,8 +59,7 @@ def test_a_scene_opens_as_it_says(scene: Scene) -> None:
 def test_a_link_may_ask_for_all_of_a_scene(scene: Scene) -> None:
     assert scene.page in TITLES
     for name, value in (*scene.values, *scene.clicked):
-        texts = link.text(value)
-        for text in [texts] if isinstance(texts, str) else texts:
+        for text in link.written(value):
             assert _PARAMETERS[name].is_possible(text), name
 
 

@@ -102,13 +102,13 @@ def test_what_a_teacher_hides_is_in_the_link() -> None:
     def script() -> None:
         import streamlit as st
 
-        from dashboard.teaching import address
+        from dashboard.teaching import link_to
 
-        st.query_params["pin"] = "1-2-3"
-        st.code(address({"seed": 5, "causal": False}, ["pages", "steps"], "projector"), language=None)
+        said = {"pin": ["1-2-3"], "rules": ["window", "T ≠ S"], "hide": ["code"]}
+        st.code(link_to(said, ["pages", "steps"], "projector"), language=None)
 
     (code,) = AppTest.from_function(script).run().code
-    expected = {"pin": ["1-2-3"], "seed": ["5"], "causal": ["false"], "hide": ["pages,steps"], "view": ["projector"]}
+    expected = {"pin": ["1-2-3"], "rules": ["window", "T ≠ S"], "hide": ["pages,steps"], "view": ["projector"]}
     assert parse_qs(urlsplit(code.value).query) == expected
 
 
