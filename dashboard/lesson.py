@@ -48,9 +48,8 @@ def end(lesson: Lesson, verdict: Callable[[], None]) -> None:
         presets.draw(lesson.presets)
     with st.container(key="steps"):
         st.header("Step by step against PyTorch", anchor=False)
-        with st.container(key="tolerance"):
-            controls.draw_tolerance()
-        verdict()
+        controls.draw_tolerance()
+    verdict()
     sources.draw(lesson.code)
 
 
@@ -72,12 +71,17 @@ def judged(
     `scene` is what the verdict is on; its settings may hide mistakes, which is said too.
     """
     line.end(config, verdict, blind_note.badge(scene))
-    blind_note.draw(scene)
-    verdict_panel.table(verdict, config_of(scene).dtype, only)
-    if claims:
-        rows = [
-            (claim.text, Mark("✓ holds", "good") if claim.holds else Mark("✗ does not hold", "bad"), claim.found)
-            for claim in claims
-        ]
-        caption = "What the scripts assert, on this scene (torch.allclose at 1e-6 and 1e-6)"
-        st.html(tables.html(Table(caption, ("assertion", "here", "found"), rows), kind="claims"))
+    with st.container(key="judged"):
+        blind_note.draw(scene)
+        verdict_panel.table(verdict, config_of(scene).dtype, only)
+        if claims:
+            st.html(tables.html(_of_claims(claims), kind="claims"))
+
+
+def _of_claims(claims: Sequence[Claim]) -> Table:
+    rows = [
+        (claim.text, Mark("✓ holds", "good") if claim.holds else Mark("✗ does not hold", "bad"), claim.found)
+        for claim in claims
+    ]
+    caption = "What the scripts assert, on this scene (torch.allclose at 1e-6 and 1e-6)"
+    return Table(caption, ("assertion", "here", "found"), rows)

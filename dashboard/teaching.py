@@ -32,7 +32,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "verdict": ("the verdict's line", "div:has(> .st-key-verdict)"),
     "reveal": ("the button that reveals", ".st-key-reveal"),
     "try": ("what to try", ".st-key-try"),
-    "steps": ("step by step", ".st-key-steps"),
+    "steps": ("step by step", ".st-key-steps, .st-key-judged"),
     "home": ("take it home", ".st-key-take_home"),
     "code": ("the code that ran", ".st-key-code"),
 }
