@@ -1,7 +1,7 @@
 """What axe-core finds on every page: `python -m tests.accessibility [page ...]`.
 
-Every page, light and dark, 1440 and 390 pixels wide, with everything opened that is closed at first, and on a phone with
-the sidebar open too. It prints page, look, rule, how many elements break it, and whose they are: ours, or Streamlit's
+Every page, light and dark, 1440 and 390 pixels wide, with everything opened that is closed at first, and on a phone
+with the sidebar open too. It prints page, look, rule, how many elements break it, and whose they are: ours, or Streamlit's
 own, which `tests/browser/axe.py` lists with the reason. It ends with 1 if there is one of ours.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from playwright.sync_api import sync_playwright
 
-from tests.browser.axe import Finding, STREAMLITS, examine
+from tests.browser.axe import STREAMLITS, Finding, examine
 from tests.browser.looks import DARK, DARK_PHONE, LIGHT, PHONE, looked_at, paths
 from tests.browser.serving import APP, chromium, serve
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from plotly.colors import get_colorscale
 
 from dashboard import assets
+from dashboard.heatmap import seen
 
 Scale = Literal["shared", "per-head"]
 Curve = Literal["linear", "sqrt", "log"]
@@ -121,7 +122,7 @@ class Picture:
 
     `low` and `high` are the true range of signed numbers, infinities and NaN left out. Of weights they are 0 and
     1, or the largest weight where dropout has let it grow over 1. Of differences they are the powers of ten that
-    enclose those over 0, 16 decades at most; 0 and 0 where there is none.
+    enclose those over 0, 16 decades at most; 0 and 0 where there is none. `seen` says what is to be seen.
     """
 
     identity: str
@@ -134,6 +135,7 @@ class Picture:
     high: float
     nans: int
     sent: int
+    seen: str
     numbers: bytes
 
     @property
@@ -169,12 +171,15 @@ def picture(
     if len(titles) != count:
         raise ValueError(f"{count} tiles need as many titles, not {len(titles)}.")
     flat = np.ascontiguousarray(tiles, dtype="<f4").reshape(count, queries * keys)
-    packed = flat if allowed.all() else flat[:, np.flatnonzero(allowed)]
+    places = np.flatnonzero(allowed)
+    packed = flat if allowed.all() else flat[:, places]
     if np.count_nonzero(packed) != np.count_nonzero(flat):
         left_out = flat[:, np.flatnonzero(~allowed)]
         if not ((left_out == 0) | np.isneginf(left_out)).all():  # a forbidden cell holds something: that must be seen
-            packed = flat
+            packed, places = flat, np.arange(queries * keys)
     low, high = _range(packed, kind)
+    shares = kind == "weights" and (words.pair, words.number) == (ATTENTION.pair, ATTENTION.number)
+    found = seen.look(packed, places, allowed, is_signed=kind == "signed", has_rows=shares)
     return Picture(
         identity=identity,
         titles=titles,
@@ -186,6 +191,7 @@ def picture(
         high=high,
         nans=int(np.isnan(packed).sum()),
         sent=packed.size,
+        seen=seen.said(found, kind, words.number, words.pair, titles),
         numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
     )
 
@@ -241,6 +247,7 @@ def payload(
         "sent": drawn.sent,
         "stops": _stops(drawn.kind),
         "summary": summary,
+        "seen": drawn.seen,
         "below": below,
         "scale": look.scale,
         "curve": look.curve,

@@ -37,7 +37,7 @@ DARK_PHONE: Final = Look("dark-phone", 390, 844, "dark", others=_TOUCH)
 ZOOM: Final = Look("zoom", 720, 450, others={"device_scale_factor": 2})
 LOOKS: Final = (LIGHT, DARK, PHONE, DARK_PHONE, ZOOM)
 
-# Nothing runs, and every picture and chart is drawn.
+# Nothing runs, nothing moves, and every picture and chart is drawn.
 _AT_REST: Final = """
 () => {
   const running = document.querySelector(".stApp")?.dataset.testScriptState !== "notRunning";
@@ -47,7 +47,8 @@ _AT_REST: Final = """
     && !all("[data-stale=true], [data-testid=stSkeleton], [data-testid=stSpinner]").length
     && all(".heads").every((picture) => picture.dataset.scene)
     && all(".stPlotlyChart").every(drawn)
-    && !document.querySelector(".st-key-verdict")?.textContent.includes("checking");
+    && !document.querySelector(".st-key-verdict")?.textContent.includes("checking")
+    && document.getAnimations().every((one) => one.playState !== "running");
 }
 """
 
