@@ -1,8 +1,8 @@
 """What axe-core finds on every page: `python -m tests.accessibility [page ...]`.
 
 Every page, light and dark, 1440 and 390 pixels wide, with everything opened that is closed at first, and on a phone
-with the sidebar open too. It prints page, look, rule, how many elements break it, and whose they are: ours, or Streamlit's
-own, which `tests/browser/axe.py` lists with the reason. It ends with 1 if there is one of ours.
+with the sidebar open too. It prints page, look, rule, how many elements break it, and whose they are: ours, or
+Streamlit's own, which `tests/browser/axe.py` lists with the reason. It ends with 1 if there is one of ours.
 """
 
 import sys

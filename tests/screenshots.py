@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from tests.browser.looks import LOOKS, ZOOM, looked_at, paths, unfold
+from tests.browser.looks import LOOKS, ZOOM, at_rest, looked_at, paths, unfold
 from tests.browser.serving import APP, chromium, serve
 
 
@@ -28,8 +28,10 @@ def main(directory: Path, wanted: Sequence[str]) -> int:
                         page.screenshot(path=directory / f"{name}-{look.name}-window.png")
                         page.get_by_test_id("stExpandSidebarButton").click()
                         page.get_by_test_id("stSidebarContent").wait_for()
+                        at_rest(page)
                         page.screenshot(path=directory / f"{name}-{look.name}-sidebar.png")
                         page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
+                        at_rest(page)
                     unfold(page)
                     page.screenshot(path=directory / f"{name}-{look.name}.png")
             print(name)

@@ -35,15 +35,18 @@ _HTML: Final = """
 <div class="heads">
   <div class="bar">
     <button type="button" class="all" hidden></button>
-    <span class="readout" aria-live="polite"></span>
+    <span class="readout"></span>
   </div>
-  <div class="stage" tabindex="0" role="group">
+  <div class="stage" tabindex="0" role="application" aria-roledescription="heatmap">
     <canvas class="pixels"></canvas>
     <div class="plot"></div>
     <canvas class="marks"></canvas>
     <div class="titles"></div>
     <div class="tip" hidden></div>
   </div>
+  <div class="spoken unseen" aria-live="polite"></div>
+  <div class="keys unseen"></div>
+  <details class="twin"><summary>The numbers as a table</summary></details>
   <section class="below"></section>
 </div>
 """

@@ -1,6 +1,6 @@
 // The pixels under Plotly's axes: one pixel per cell on a raster, scaled onto the canvas tile by tile.
 
-import { scaleOf } from "./colour.js";
+import { NAN_RGB, scaleOf } from "./colour.js";
 import { MAX_NUMBERED, tileOrigin } from "./grid.js";
 
 export class Raster {
@@ -34,6 +34,21 @@ export class Raster {
         }
     }
     this.context.putImageData(this.image, 0, 0);
+    this.nans = scene.nans ? this.markNans(scene) : null;
+  }
+
+  // Where NaN stands: a canvas like that of the pixels, opaque there.
+  markNans({ heads, queries, keys, values, mask, packed, stride }) {
+    const canvas = new OffscreenCanvas(keys, heads * queries);
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(canvas.width, canvas.height);
+    values.forEach((number, i) => {
+      if (!Number.isNaN(number)) return;
+      const [head, place] = [Math.floor(i / stride), i % stride];
+      image.data[4 * (head * mask.size + (packed ? mask.cells[place] : place)) + 3] = 255;
+    });
+    context.putImageData(image, 0, 0);
+    return canvas;
   }
 }
 
@@ -58,6 +73,26 @@ function hatchTile({ maskedFill, maskedLine }) {
     hatchTiles.set(name, tile);
   }
   return hatchTiles.get(name);
+}
+
+let crossed;
+
+function crossTile() {
+  if (crossed) return crossed;
+  const size = 7;
+  crossed = new OffscreenCanvas(size, size);
+  const context = crossed.getContext("2d");
+  context.fillStyle = `rgb(${NAN_RGB})`;
+  context.fillRect(0, 0, size, size);
+  context.strokeStyle = "#fff";
+  context.lineWidth = 1.2;
+  context.beginPath();
+  for (const [from, to] of [[1, size - 1], [size - 1, 1]]) {
+    context.moveTo(from, 1);
+    context.lineTo(to, size - 1);
+  }
+  context.stroke();
+  return crossed;
 }
 
 // Plot coordinate to pixel along one axis and back, from Plotly's own numbers. A y range runs from bottom to top.
@@ -113,9 +148,23 @@ export class Painter {
         raster.canvas, 0, head * scene.queries, scene.keys, scene.queries,
         box.left, box.top, box.width, box.height,
       );
-      this.numbers(scene, head, box, palette);
+      const named = this.numbers(scene, head, box, palette);
+      if (scene.nans && !named) this.crosses(raster, scene, head, box);
     });
     context.restore();
+  }
+
+  // NaN is told by more than its colour where cells are too small for the word.
+  crosses(raster, scene, head, box) {
+    const part = new OffscreenCanvas(Math.max(1, Math.ceil(box.width * this.ratio)), Math.max(1, Math.ceil(box.height * this.ratio)));
+    const context = part.getContext("2d");
+    context.imageSmoothingEnabled = false;
+    context.drawImage(raster.nans, 0, head * scene.queries, scene.keys, scene.queries, 0, 0, part.width, part.height);
+    context.globalCompositeOperation = "source-in";
+    context.scale(this.ratio, this.ratio);
+    context.fillStyle = context.createPattern(crossTile(), "repeat");
+    context.fillRect(0, 0, box.width + 1, box.height + 1);
+    this.context.drawImage(part, box.left, box.top, box.width, box.height);
   }
 
   hatch(box, theme) {
@@ -124,6 +173,7 @@ export class Painter {
     context.fillRect(box.left, box.top, box.width, box.height);
   }
 
+  // Whether there is room for them.
   numbers(scene, head, box, palette) {
     const width = box.width / scene.keys;
     const height = box.height / scene.queries;
@@ -131,7 +181,7 @@ export class Painter {
     const small = scene.queries <= MAX_NUMBERED && scene.keys <= MAX_NUMBERED;
     const signed = scene.kind === "signed";
     const difference = scene.kind === "difference";
-    if (room < (signed || difference ? 27 : small ? 11 : 30)) return;
+    if (room < (signed || difference ? 27 : small ? 11 : 30)) return false;
     const decimals = room >= 64 ? 4 : room >= 40 ? 3 : 2;
     const characters = difference ? 5 : signed ? decimals + 3 : decimals + (decimals > 2 ? 2 : 1);
     const font = Math.min(14, (room - 2) / (0.55 * characters));
@@ -154,6 +204,7 @@ export class Painter {
         context.fillStyle = palette.isLight(weight, scale) ? "#111" : "#fff";
         context.fillText(text, x, y + font * 0.06);
       }
+    return true;
   }
 
   outline(place, scene, cell, strong) {
