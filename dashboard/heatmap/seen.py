@@ -30,13 +30,16 @@ class Extreme:
 
 @dataclass(frozen=True)
 class Rows:
-    """How rows of weights share themselves out; rows that may attend to one key only have no choice, and are left out.
+    """How rows of weights share themselves out; rows that may attend to one key at most have no choice.
 
-    `spread` is over how many keys a row is spread: 2 to the power of its entropy in bits, the mean over all rows that
-    sum to 1; None without such a row. `patterns` are, for each of `PATTERNS`, the tiles in which most of the weight of
-    these rows lies there. `unequal` are the tiles with a row that does not sum to 1; rows of zeros and with NaN may.
+    `lone` are those, of one tile; the other `free` ones are what all else is about. `spread` is over how many keys a row is
+    spread: 2 to the power of its entropy in bits, the mean over all rows that sum to 1; None without such a row.
+    `patterns` are, for each of `PATTERNS`, the tiles in which most of the weight of the rows that sum to 1 lies there.
+    `unequal` are the tiles with a row that does not sum to 1; rows of zeros and with NaN may.
     """
 
+    lone: int
+    free: int
     spread: float | None
     patterns: tuple[tuple[int, ...], ...]
     unequal: tuple[int, ...]
@@ -92,7 +95,7 @@ def look(numbers: Numbers, places: Places, allowed: NDArray[np.bool_], *, is_sig
         low=float(some.min()) if some.size else 0.0,
         high=float(some.max()) if some.size else 0.0,
         largest=_largest(_part(numbers, free), _part(counts, free), places[free], keys, is_signed),
-        rows=_rows(_part(numbers, free), places[free], keys, allowed.shape[0] == keys) if has_rows else None,
+        rows=_rows(_part(numbers, free), places[free], allowed.shape) if has_rows else None,
     )
 
 
@@ -115,15 +118,15 @@ def _largest(numbers: Numbers, counts: NDArray[np.bool_], places: Places, keys: 
     return Extreme(float(most), tile, row, column, int(np.count_nonzero(here)))
 
 
-def _rows(weights: Numbers, places: Places, keys: int, is_square: bool) -> Rows:
+def _rows(weights: Numbers, places: Places, shape: tuple[int, ...]) -> Rows:
     """Of the rows with two keys and more; those that do not sum to 1, or hold what is no weight, share nothing out."""
     if not places.size:
-        return Rows(None, ((),) * len(PATTERNS), ())
-    queries, columns = np.divmod(places, keys)
+        return Rows(shape[0], 0, None, ((),) * len(PATTERNS), ())
+    queries, columns = np.divmod(places, shape[1])
     starts = np.flatnonzero(np.diff(queries, prepend=-1))
     row_of = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(places)))
     lies = columns == queries, columns == 0, columns == queries - 1
-    where = [np.flatnonzero(here & (is_square or here is lies[1])) for here in lies]
+    where = [np.flatnonzero(here & (shape[0] == shape[1] or here is lies[1])) for here in lies]
     spread, rows = 0.0, 0
     unequal: list[int] = []
     patterns: tuple[list[int], ...] = tuple([] for _ in PATTERNS)
@@ -139,7 +142,13 @@ def _rows(weights: Numbers, places: Places, keys: int, is_square: bool) -> Rows:
         for pattern, here in zip(patterns, where, strict=True):
             if row[here][share[row_of[here]]].sum() > MOST * sums[share].sum():
                 pattern.append(tile)
-    return Rows(spread / rows if rows else None, tuple(map(tuple, patterns)), tuple(unequal))
+    return Rows(
+        shape[0] - len(starts),
+        len(starts),
+        spread / rows if rows else None,
+        tuple(map(tuple, patterns)),
+        tuple(unequal),
+    )
 
 
 def said(seen: Seen, kind: str, number: str, pair: tuple[str, str, str], titles: Sequence[str]) -> str:
@@ -150,8 +159,8 @@ def said(seen: Seen, kind: str, number: str, pair: tuple[str, str, str], titles:
     elif kind == "signed":
         parts += _of_signed(seen, pair, titles)
     elif seen.largest:
-        choice = " of the rows with a choice" if seen.rows else ""
-        parts.append(f"The largest {number}{choice} is {_at(seen.largest, pair, titles)}.")
+        beginning = f"Of rows with two {pair[2]}s or more, the" if seen.rows and seen.rows.lone else "The"
+        parts.append(f"{beginning} largest {number} is {_at(seen.largest, pair, titles)}.")
     if seen.rows:
         parts += _of_rows(seen.rows, pair, titles)
     if seen.masked:
@@ -181,6 +190,8 @@ def _of_signed(seen: Seen, pair: tuple[str, str, str], titles: Sequence[str]) ->
 
 
 def _of_rows(rows: Rows, pair: tuple[str, str, str], titles: Sequence[str]) -> list[str]:
+    if not rows.free:
+        return [f"No row has two {pair[2]}s to choose from."]
     said = []
     if rows.spread is not None:
         said.append(f"A row spreads its weight over {rows.spread:.1f} {pair[2]}s on average.")
