@@ -32,8 +32,8 @@ class Extreme:
 class Rows:
     """How rows of weights share themselves out; rows that may attend to one key at most have no choice.
 
-    `lone` are those, of one tile; the other `free` ones are what all else is about. `spread` is over how many keys a row is
-    spread: 2 to the power of its entropy in bits, the mean over all rows that sum to 1; None without such a row.
+    `lone` are those, of one tile; the other `free` ones are what all else is about. `spread` is over how many keys a
+    row is spread: 2 to the power of its entropy in bits, the mean over all rows that sum to 1; None without such a row.
     `patterns` are, for each of `PATTERNS`, the tiles in which most of the weight of the rows that sum to 1 lies there.
     `unequal` are the tiles with a row that does not sum to 1; rows of zeros and with NaN may.
     """

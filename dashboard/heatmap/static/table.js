@@ -49,7 +49,7 @@ export class Table {
       ["row", "Rows", (value) => (this.start.row = value)],
       ["column", "Columns", (value) => (this.start.column = value)],
     ]) {
-      const select = (this.parts[name] = made("select"));
+      const select = (this.parts[name] = made("select", name));
       select.onchange = () => (take(Number(select.value)), this.show());
       const around = made("label", "", label);
       around.append(select);
