@@ -31,4 +31,4 @@ def html(nodes: Sequence[Node], skips: Sequence[tuple[int, int]], marked: int | 
         kind = ("sum" if node.name == "+" else "box") + (" marked" if i == marked else "")
         parts.append(f'<div class="{kind}" style="grid-column: {2 * i + 1}">{escape(node.name)}</div>')
         parts.append(f'<div class="arrow" style="grid-column: {2 * i + 2}"><span>{escape(node.out)}</span></div>')
-    return f'<div class="diagram" role="img" aria-label="{escape(title)}">{"".join(parts)}</div>'
+    return f'<div class="diagram" tabindex="0" role="img" aria-label="{escape(title)}">{"".join(parts)}</div>'

@@ -75,7 +75,7 @@ def _value(side: Side, text: Callable[[Facts], str], is_bad: Callable[[Facts], b
     if side.facts is None:
         return "raised"
     shown = text(side.facts)
-    return Mark(shown, "bad") if is_bad and is_bad(side.facts) else shown
+    return Mark(f"✗ {shown}", "bad") if is_bad and is_bad(side.facts) else shown
 
 
 def _sums(counted: Facts) -> str:

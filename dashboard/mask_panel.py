@@ -67,7 +67,7 @@ def traps_html(traps: Sequence[Trap]) -> str:
 
 def _leak(trap: Trap) -> Value:
     assert trap.leak is not None
-    return Mark("0", "good") if trap.leak == 0 else Mark(f"{trap.leak:.2e}", "bad")
+    return Mark("✓ 0", "good") if trap.leak == 0 else Mark(f"✗ {trap.leak:.2e}", "bad")
 
 
 def _empty(trap: Trap) -> Value:

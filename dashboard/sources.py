@@ -19,4 +19,4 @@ def draw(code: Sequence[Code]) -> None:
     """Show it, once the reader asks: a closed expander with the code in it would slow every change."""
     expander = st.expander("The code that ran", icon=":material/code:", key="code", on_change="rerun")
     if expander.open:
-        expander.code(text(tuple(code)), language="python")
+        expander.code(text(tuple(code)), language="python", wrap_lines=True)

@@ -33,8 +33,8 @@ class Table:
 
     def html(self) -> str:
         """The table with every text escaped."""
-        head = "".join(f'<th scope="col">{escape(text)}</th>' for text in self.head)
-        groups = "".join(f'<th scope="colgroup" colspan="{span}">{escape(text)}</th>' for text, span in self.groups)
+        head = "".join(_over(text, 'scope="col"') for text in self.head)
+        groups = "".join(_over(text, f'scope="colgroup" colspan="{span}"') for text, span in self.groups)
         above = f'<tr class="groups">{groups}</tr>' if groups else ""
         body = "".join(f"<tr>{_row(row)}</tr>" for row in self.rows)
         return (
@@ -44,8 +44,18 @@ class Table:
 
 
 def html(*tables: Table, kind: str) -> str:
-    """Tables side by side (below each other where there is no room); `kind` names them for the style sheet."""
-    return f'<div class="tables {kind}">{"".join(table.html() for table in tables)}</div>'
+    """Tables side by side (below each other where there is no room); `kind` names them for the style sheet.
+
+    What is too wide scrolls, by keyboard too: so it can have the focus, and then needs a name.
+    """
+    name = escape("; ".join(table.caption for table in tables))
+    inside = "".join(table.html() for table in tables)
+    return f'<div class="tables {kind}" tabindex="0" role="group" aria-label="{name}">{inside}</div>'
+
+
+def _over(text: str, attributes: str) -> str:
+    """What stands over columns; an empty header would name nothing."""
+    return f"<th {attributes}>{escape(text)}</th>" if text else f"<td {attributes.partition(' ')[2]}></td>"
 
 
 def _row(row: Sequence[Value]) -> str:

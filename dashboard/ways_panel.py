@@ -49,4 +49,5 @@ def _difference(value: float, same: bool, limit: float, by_chance: bool) -> Valu
         return "–"
     if by_chance:  # dropout acts in one of the two: that they differ is no fault
         return f"{value:.2g}, chance"
-    return Mark("0" if value == 0 else f"{value:.2e}", "good" if value <= limit else "bad")
+    shown = "0" if value == 0 else f"{value:.2e}"
+    return Mark(f"✓ {shown}", "good") if value <= limit else Mark(f"✗ {shown}", "bad")

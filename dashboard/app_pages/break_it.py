@@ -194,7 +194,7 @@ def more() -> None:
     """Every head under the mistake, what gave it away, and the right code beside the wrong."""
     mistakes = asked()
     config, attention = mistakes.scene, config_of(mistakes.scene)
-    st.subheader("Every head, with the mistake", anchor=False)
+    st.header("Every head, with the mistake", anchor=False)
 
     def heads() -> Picture:
         ours, _ = both_with(config, mistakes.pieces)
@@ -211,7 +211,7 @@ def more() -> None:
         key=f"{KEY}_heads",
         says=Says(tallest=420),
     )
-    st.subheader("What gave it away", anchor=False)
+    st.header("What gave it away", anchor=False)
     found = cached.facts(
         f"properties of {mistakes.name}", attention, lambda: properties(attention, mistakes.pieces.attention)
     )
@@ -229,7 +229,7 @@ def more() -> None:
 
 def beside(mistakes: Mistakes) -> None:
     """The right code beside the wrong, of each mistake."""
-    st.subheader("The code, right and wrong", anchor=False)
+    st.header("The code, right and wrong", anchor=False)
     for bug in mistakes.both:
         for correct, wrong in bug.swaps:
             sides = ("✓ the usual way", correct), (f"{'✓' if bug.right else '✗'} {bug.name}", wrong)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from plotly.colors import get_colorscale
 
 from dashboard import assets
+from dashboard.heatmap import seen
 
 Scale = Literal["shared", "per-head"]
 Curve = Literal["linear", "sqrt", "log"]
@@ -34,15 +35,18 @@ _HTML: Final = """
 <div class="heads">
   <div class="bar">
     <button type="button" class="all" hidden></button>
-    <span class="readout" aria-live="polite"></span>
+    <span class="readout"></span>
   </div>
-  <div class="stage" tabindex="0" role="group">
+  <div class="stage" tabindex="0" role="application" aria-roledescription="heatmap">
     <canvas class="pixels"></canvas>
     <div class="plot"></div>
     <canvas class="marks"></canvas>
     <div class="titles"></div>
     <div class="tip" hidden></div>
   </div>
+  <div class="spoken unseen" aria-live="polite"></div>
+  <div class="keys unseen"></div>
+  <details class="twin"><summary>The numbers as a table</summary></details>
   <section class="below"></section>
 </div>
 """
@@ -103,7 +107,8 @@ class Picture:
 
     `low` and `high` are the true range of signed numbers, infinities and NaN left out. Of weights they are 0 and
     1, or the largest weight where dropout has let it grow over 1. Of differences they are the powers of ten that
-    enclose those over 0, 16 decades at most; 0 and 0 where there is none. Of `blank` rows no number is in it.
+    enclose those over 0, 16 decades at most; 0 and 0 where there is none. `seen` says what is to be seen. Of `blank`
+    rows no number is in it.
     """
 
     identity: str
@@ -116,6 +121,7 @@ class Picture:
     high: float
     nans: int
     sent: int
+    seen: str
     numbers: bytes
     blank: tuple[int, ...] = ()
 
@@ -157,12 +163,15 @@ def picture(
     if len(titles) != count:
         raise ValueError(f"{count} tiles need as many titles, not {len(titles)}.")
     flat = np.ascontiguousarray(tiles, dtype="<f4").reshape(count, queries * keys)
-    packed = flat if allowed.all() else flat[:, np.flatnonzero(allowed)]
+    places = np.flatnonzero(allowed)
+    packed = flat if allowed.all() else flat[:, places]
     if np.count_nonzero(packed) != np.count_nonzero(flat):
         left_out = flat[:, np.flatnonzero(~allowed)]
         if not ((left_out == 0) | np.isneginf(left_out)).all():  # a forbidden cell holds something: that must be seen
-            packed = flat
+            packed, places = flat, np.arange(queries * keys)
     low, high = _range(packed, kind)
+    shares = kind == "weights" and (words.pair, words.number) == (ATTENTION.pair, ATTENTION.number)
+    found = seen.look(packed, places, allowed, is_signed=kind == "signed", has_rows=shares)
     return Picture(
         identity=identity,
         titles=titles,
@@ -174,9 +183,15 @@ def picture(
         high=high,
         nans=int(np.isnan(packed).sum()),
         sent=packed.size,
+        seen=_left_blank(blank) if blank else seen.said(found, kind, words.number, words.pair, titles),
         numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
         blank=tuple(blank),
     )
+
+
+def _left_blank(rows: Sequence[int]) -> str:
+    """What is to be seen where rows are left blank: of the others nothing is counted, or they would seem masked."""
+    return f"{'Row' if len(rows) == 1 else 'Rows'} {', '.join(map(str, rows))} left blank, to be filled in."
 
 
 def _range(numbers: NDArray[np.float32], kind: Kind) -> tuple[float, float]:
@@ -231,6 +246,7 @@ def payload(
         "blank": drawn.blank,
         "stops": _stops(drawn.kind),
         "summary": summary,
+        "seen": drawn.seen,
         "below": below,
         "scale": look.scale,
         "curve": look.curve,

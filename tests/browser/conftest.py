@@ -5,7 +5,6 @@ They end with this package: Playwright keeps an event loop running, in which oth
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,9 +12,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from tests.browser.serving import Server, chromium, serve
-
-APP = Path(__file__).parents[2] / "dashboard" / "app.py"
+from tests.browser.serving import APP, Server, chromium, serve
 
 OpenPage = Callable[..., Page]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Playwright
 
 ROOT = Path(__file__).parents[2]
+APP = ROOT / "dashboard" / "app.py"
 # Debian has it where only root's shell looks
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 QUIET = [

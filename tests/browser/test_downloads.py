@@ -138,15 +138,6 @@ def drawn(page: Page, file: Path) -> Drawing:
     )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """As the server computes: with more of them the last bit may be another."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def at_home(browser: Browser) -> Iterator[AtHome]:
     """Opens a file from disk where there is no network; it asks for nothing and complains of nothing."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import APP, judged
+from tests.browser.conftest import judged
 from tests.browser.faulty_app import DEADLY_SEED, SLOW_SEED
-from tests.browser.serving import Server, free_port, serve
+from tests.browser.serving import APP, Server, free_port, serve
 from tests.browser.test_heads import press_seed, scene, wait_for_seed
 
 FAULTY = Path(__file__).with_name("faulty_app.py")

@@ -19,8 +19,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, WebSocket, expect
 
-from tests.browser.conftest import APP, judged
-from tests.browser.serving import NGINX, ROOT, Server, free_port, serve, wait_for
+from tests.browser.conftest import judged
+from tests.browser.serving import APP, NGINX, ROOT, Server, free_port, serve, wait_for
 from tests.browser.test_heads import press_seed, scene, wait_for_seed
 
 CONFIG: Final = ROOT / "dashboard" / "deploy" / "nginx.conf"

@@ -218,4 +218,4 @@ def test_only_the_tags_of_a_table() -> None:  # Z03: this HTML goes to the page 
     for key in range(5):
         read = Markup(cell_panel.html(cell_of(SMALL, 0, 2, key)))
         assert read.tags <= {"h2", "div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
-        assert read.attributes <= {"class", "scope"}
+        assert read.attributes <= {"class", "scope", "tabindex", "role", "aria-label"}

@@ -44,5 +44,5 @@ def test_it_says_what_it_shows() -> None:
 def test_no_text_becomes_markup(text: str) -> None:
     read = Markup(diagram.html([Node(text, text), Node("+", text)], [(0, 1)], 0, text))
     assert read.tags == {"div", "span"}
-    assert read.attributes == {"class", "style", "role", "aria-label"}
+    assert read.attributes == {"class", "style", "tabindex", "role", "aria-label"}
     assert read.text == [text, text, "+", text]

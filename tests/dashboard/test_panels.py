@@ -22,7 +22,7 @@ from tests.dashboard.helpers import tables as tables_of
 from tests.dashboard.test_verdict_panel import HOSTILE
 
 TAGS: Final = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "h2"}
-ATTRIBUTES: Final = {"class", "scope", "colspan"}
+ATTRIBUTES: Final = {"class", "scope", "colspan", "tabindex", "role", "aria-label"}
 
 
 def close(expected: Any) -> Any:
@@ -142,11 +142,11 @@ def test_traps_stand_in_their_own_cells() -> None:
         for i, dtype in enumerate(DTYPES):
             cells = rows[j][1 + 2 * i : 3 + 2 * i]
             if (i, j) == (0, 0):
-                assert cells == ["0", "zeros"]
+                assert cells == ["✓ 0", "zeros"]
             elif (i, j) == (3, 1):
                 assert cells == ["does not fit", ""]
             else:
-                assert cells == [f"{10.0 ** -(i + 5 * j):.2e}", f"{name} in {dtype}"]
+                assert cells == [f"✗ {10.0 ** -(i + 5 * j):.2e}", f"{name} in {dtype}"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -168,10 +168,10 @@ def test_a_pair_is_green_up_to_the_tolerance_and_red_beyond() -> None:
     assert "dropout off" in caption
     assert [row[0] for row in rows] == list(WAYS)
     assert [row[1:] for row in rows] == [
-        ["–", "1.00e-05", "1.20e-05", "0"],
-        ["1.00e-05", "–", "5.00e-01", "0"],
-        ["1.20e-05", "5.00e-01", "–", "0"],
-        ["0", "0", "0", "–"],
+        ["–", "✓ 1.00e-05", "✗ 1.20e-05", "✓ 0"],
+        ["✓ 1.00e-05", "–", "✗ 5.00e-01", "✓ 0"],
+        ["✗ 1.20e-05", "✗ 5.00e-01", "–", "✓ 0"],
+        ["✓ 0", "✓ 0", "✓ 0", "–"],
     ]
     assert html.count('class="bad"') == 4
     assert html.count('class="good"') == 8
@@ -185,7 +185,7 @@ def test_with_dropout_only_pairs_that_share_it_are_judged() -> None:  # N17
     for i, row in enumerate(rows):
         for j, text in enumerate(row[1:]):
             by_chance = (i < 2) != (j < 2)
-            assert text == ("–" if i == j else "0.5, chance" if by_chance else "5.00e-01")
+            assert text == ("–" if i == j else "0.5, chance" if by_chance else "✗ 5.00e-01")
     assert html.count('class="bad"') == 4, "list against packed, einsum against PyTorch: there chance is no excuse"
 
 

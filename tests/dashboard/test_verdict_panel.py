@@ -262,7 +262,7 @@ def test_no_text_of_a_table_becomes_markup(text: str) -> None:
     html = tables.html(table, kind="steps")
     read = Markup(html)
     assert read.tags <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
-    assert read.attributes <= {"class", "scope", "colspan"}
+    assert read.attributes <= {"class", "scope", "colspan", "tabindex", "role", "aria-label"}
     assert read.text == [text] * 8, "and the reader sees it letter by letter"
 
 

@@ -1,7 +1,7 @@
 // From a number to a place u on the colour scale (0 to 1), and from there to a colour.
 
 const LEVELS = 1024;
-const NAN_RGB = [214, 39, 40];
+export const NAN_RGB = [214, 39, 40];
 export const LOG_FLOOR = 1e-4;
 
 export const CURVES = {

@@ -5,12 +5,13 @@
 const TITLE = 24; // pixels above a tile
 const GAP = 12; // pixels beside a tile
 const NUMBERED_CELL = 14; // pixels that a cell needs to have its number printed
+const FEW = 6; // tiles that may stand below each other, each as wide as the picture
 export const MAX_NUMBERED = 16; // tokens up to which numbers are printed without zooming in
 
 // `aspect` is a tile's height over its width; with a `height` the tiles fill it,
-// else none is over `tallest` pixels.
-export function layOut({ heads, tokens, width, height, aspect, tallest }) {
-  const columns = columnsFor(heads, tokens, width, height);
+// else none is over `tallest` pixels. A few tiles are as wide as the longest title, of `titled` pixels.
+export function layOut({ heads, tokens, width, height, aspect, tallest, titled }) {
+  const columns = columnsFor(heads, tokens, width, height, heads <= FEW ? titled : 0);
   const rows = Math.ceil(heads / columns);
   const pitch = width / columns;
   const tile = Math.max(24, pitch - GAP);
@@ -27,14 +28,14 @@ export function layOut({ heads, tokens, width, height, aspect, tallest }) {
 }
 
 // A tidy grid a little wider than high, in which a cell with a number has room for it.
-function columnsFor(heads, tokens, width, height) {
+function columnsFor(heads, tokens, width, height, titled) {
   if (height) return bestFit(heads, width, height);
   const wanted = Math.sqrt(1.5 * heads);
   const tidy = Array.from({ length: heads }, (_, i) => i + 1).filter((n) => heads % n === 0);
   const nearest = tidy.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
   const preferred = Math.abs(nearest - wanted) < 0.45 * wanted ? nearest : Math.ceil(wanted);
   const roomy = tokens <= MAX_NUMBERED ? Math.max(96, NUMBERED_CELL * tokens) : 200;
-  const smallest = width < 560 ? 130 : roomy; // on a phone two heads side by side, and a title's tap for the numbers
+  const smallest = Math.max(titled, width < 560 ? 130 : roomy); // on a phone two heads side by side, and a title's tap for the numbers
   const most = Math.max(1, Math.floor(width / (smallest + GAP)));
   if (preferred <= most) return preferred;
   return tidy.filter((n) => n <= most && n > most / 2).pop() ?? most;

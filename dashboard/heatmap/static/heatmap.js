@@ -9,6 +9,7 @@ import { describe, listen } from "./input.js";
 import { MARGIN, figure, tickUpdate } from "./plot.js";
 import { downloads } from "./download.js";
 import { paintTitles } from "./titles.js";
+import { Table } from "./table.js";
 
 const PAGE_COLOURS = ["background", "secondary-background", "border", "primary", "green-text", "red-text"].map((name) => `--st-${name}-color`);
 
@@ -37,10 +38,11 @@ class View {
     this.markup = this.root.outerHTML; // before anything is drawn into it
     const part = (name) => this.root.querySelector(`.${name}`);
     this.parts = Object.fromEntries(
-      ["readout", "all", "stage", "pixels", "plot", "marks", "titles", "tip", "below"].map((name) => [name, part(name)]),
+      ["readout", "all", "stage", "pixels", "plot", "marks", "titles", "tip", "spoken", "keys", "twin", "below"].map((name) => [name, part(name)]),
     );
     this.raster = new Raster();
     this.hovered = null;
+    this.table = new Table(this, this.parts.twin);
     listen(this);
     this.resizing = new ResizeObserver(() => this.width !== this.parts.stage.clientWidth && this.layOut());
     this.resizing.observe(this.parts.stage);
@@ -66,6 +68,7 @@ class View {
     else this.paintPixels();
     if (JSON.stringify(before?.pin) !== JSON.stringify(scene.pin)) this.mark();
     describe(this);
+    this.table.show();
     if (before?.below !== scene.below) this.parts.below.innerHTML = scene.below;
     this.root.dataset.scene = scene.id; // what is drawn now, for whoever waits for it
   }
@@ -102,7 +105,8 @@ class View {
     if (!full && height && scene.tallest) height = Math.min(height, scene.tallest);
     const tokens = Math.max(scene.queries, scene.keys);
     const before = this.grid;
-    this.grid = layOut({ heads: heads.length, tokens, width, height, aspect, tallest: scene.tallest ?? Infinity });
+    const titled = this.longestTitle();
+    this.grid = layOut({ heads: heads.length, tokens, width, height, aspect, tallest: scene.tallest ?? Infinity, titled });
     const sameShape = before && before.columns === this.grid.columns && before.rows === this.grid.rows;
     const view = sameShape && this.view && this.drawnEnlarged === this.enlarged ? this.view : this.fullView();
     this.drawnEnlarged = this.enlarged;
@@ -120,6 +124,13 @@ class View {
     this.drawTitles();
     this.refreshTicks();
     this.paint();
+  }
+
+  // The width that the longest title takes.
+  longestTitle() {
+    const context = this.parts.marks.getContext("2d");
+    context.font = `600 13px ${this.theme.font || "sans-serif"}`;
+    return Math.max(...this.heads.map((head) => context.measureText(this.scene.titles[head]).width)) + 10;
   }
 
   fullView() {
@@ -255,8 +266,10 @@ class View {
     this.enlarged = head;
     this.view = null;
     this.hovered = null;
+    this.table.picked = null; // it follows
     this.layOut();
     describe(this);
+    this.table.show();
     this.setStateValue("enlarged", head === null ? "all" : String(head));
   }
 

@@ -3,8 +3,16 @@
 import { cellAt } from "./grid.js";
 import { axisMap } from "./paint.js";
 
+// what a screen reader says of the picture after its name
+const KEYS =
+  "Arrow keys move a cell cursor; Home and End take it to the ends of its row, with Control to the corners; " +
+  "Page Up and Page Down to the tile before and after; Escape leaves. The numbers are also below, as a table.";
+let pictures = 0;
+
 export function listen(view) {
-  const { stage, tip, all } = view.parts;
+  const { stage, tip, all, keys: described } = view.parts;
+  described.id = `heads-keys-${pictures++}`;
+  stage.setAttribute("aria-describedby", described.id);
   all.onclick = () => view.enlarge(null);
   stage.addEventListener("pointermove", (event) => hover(view, cellUnder(view, event), event));
   stage.addEventListener("pointerleave", () => hover(view, null));
@@ -64,13 +72,15 @@ function sentence(scene, cell) {
 }
 
 export function describe(view) {
-  const { readout, stage } = view.parts;
+  const { readout, stage, keys } = view.parts;
   const { scene, pin } = view;
-  stage.setAttribute("aria-label", scene.summary);
-  if (scene.nans) {
+  stage.setAttribute("aria-label", `${scene.summary} ${scene.seen}`);
+  keys.textContent = scene.pinned ? `${KEYS} Enter pins the cell.` : KEYS;
+  if (view.hovered) readout.textContent = sentence(scene, view.hovered);
+  else if (scene.nans) {
     const every = scene.nans === scene.values.length;
     readout.textContent = every ? "Every cell is NaN." : `${scene.nans} cells are NaN (red).`;
-  } else if (view.hovered) readout.textContent = sentence(scene, view.hovered);
+  }
   else if (pin && scene.contains(pin)) readout.textContent = `${sentence(scene, pin)} (${scene.pinned})`;
   else readout.textContent = scene.hint;
 }
@@ -86,7 +96,13 @@ function togglePin(view, cell) {
   view.setStateValue("pin", `${pin}#${Date.now()}`);
 }
 
+// The keyboard alone is answered in words: a pointer would fill the ears of whoever also listens.
+function say(view, text) {
+  view.parts.spoken.textContent = text;
+}
+
 function key(view, event) {
+  if (event.altKey || event.metaKey) return; // the browser's own
   const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   const { scene } = view;
   const cell = view.hovered ?? (scene.contains(view.pin) ? view.pin : { head: view.heads[0], query: 0, key: 0 });
@@ -98,14 +114,21 @@ function key(view, event) {
   } else if (event.key === "PageDown" || event.key === "PageUp") {
     const next = view.heads.indexOf(cell.head) + (event.key === "PageDown" ? 1 : -1);
     if (view.heads[next] !== undefined) hover(view, { ...cell, head: view.heads[next] });
+  } else if (event.key === "Home" || event.key === "End") {
+    const end = event.key === "End";
+    const query = !event.ctrlKey ? cell.query : end ? scene.queries - 1 : 0;
+    hover(view, { ...cell, query, key: end ? scene.keys - 1 : 0 });
   } else if (event.key === "Enter") togglePin(view, cell);
   else if (event.key === "Escape") hover(view, null);
   else return;
   event.preventDefault();
+  const at = view.hovered ?? (event.key === "Enter" ? view.pin : null);
+  const pinned = event.key === "Enter" && scene.pinned && (view.pin ? ` (${scene.pinned})` : ", not pinned any more");
+  say(view, at ? sentence(scene, at) + (pinned || "") : "No cell.");
 }
 
 // All the digits that tell one float32 from the next.
-function exact(weight) {
+export function exact(weight) {
   if (weight === 0 || weight === 1 || Number.isNaN(weight)) return String(weight);
   if (!Number.isFinite(weight)) return weight > 0 ? "∞" : "−∞";
   return Math.abs(weight) < 1e-4 ? weight.toExponential(8) : weight.toPrecision(9);

@@ -2,6 +2,7 @@
 
 import { scaleOf } from "./colour.js";
 import { MAX_NUMBERED, tileOrigin } from "./grid.js";
+import { crossTile, hatchTile } from "./patterns.js";
 
 export class Raster {
   constructor() {
@@ -35,31 +36,6 @@ export class Raster {
     }
     this.context.putImageData(this.image, 0, 0);
   }
-}
-
-const hatchTiles = new Map();
-
-// A square that repeats into diagonal lines; drawn once, as a stroke for every line and tile would cost more than the cells.
-function hatchTile({ maskedFill, maskedLine }) {
-  const name = maskedFill + maskedLine;
-  if (!hatchTiles.has(name)) {
-    const size = 6;
-    const tile = new OffscreenCanvas(size, size);
-    tile.draw = (context) => {
-      context.fillStyle = maskedFill;
-      context.fillRect(0, 0, size, size);
-      context.strokeStyle = maskedLine;
-      context.beginPath();
-      for (const offset of [-size, 0, size]) {
-        context.moveTo(offset - 1, size + 1);
-        context.lineTo(offset + size + 1, -1);
-      }
-      context.stroke();
-    };
-    tile.draw(tile.getContext("2d"));
-    hatchTiles.set(name, tile);
-  }
-  return hatchTiles.get(name);
 }
 
 // Plot coordinate to pixel along one axis and back, from Plotly's own numbers. A y range runs from bottom to top.
@@ -116,8 +92,28 @@ export class Painter {
         box.left, box.top, box.width, box.height,
       );
       this.blanks(scene, box, theme);
-      this.numbers(scene, head, box, palette);
+      const named = this.numbers(scene, head, box, palette);
+      if (scene.nans && !named) this.crosses(scene, head, box);
     });
+    context.restore();
+  }
+
+  // NaN is told by more than its colour where cells are too small for the word.
+  crosses(scene, head, box) {
+    const { context } = this;
+    const [width, height] = [box.width / scene.keys, box.height / scene.queries];
+    const isNan = (query, key) => Number.isNaN(scene.weight({ head, query, key }));
+    context.save();
+    context.beginPath();
+    for (let query = 0; query < scene.queries; query++)
+      for (let key = 0; key < scene.keys; key++) {
+        const from = key;
+        while (key < scene.keys && isNan(query, key)) key++;
+        if (key > from) context.rect(box.left + from * width, box.top + query * height, (key - from) * width, height);
+      }
+    context.clip();
+    context.fillStyle = context.createPattern(crossTile(), "repeat");
+    context.fillRect(box.left, box.top, box.width, box.height);
     context.restore();
   }
 
@@ -147,6 +143,7 @@ export class Painter {
       }
   }
 
+  // Whether there is room for them.
   numbers(scene, head, box, palette) {
     const width = box.width / scene.keys;
     const height = box.height / scene.queries;
@@ -154,7 +151,7 @@ export class Painter {
     const small = scene.queries <= MAX_NUMBERED && scene.keys <= MAX_NUMBERED;
     const signed = scene.kind === "signed";
     const difference = scene.kind === "difference";
-    if (room < (signed || difference ? 27 : small ? 11 : 30)) return;
+    if (room < (signed || difference ? 27 : small ? 11 : 30)) return false;
     const decimals = room >= 64 ? 4 : room >= 40 ? 3 : 2;
     const characters = difference ? 5 : signed ? decimals + 3 : decimals + (decimals > 2 ? 2 : 1);
     const font = Math.min(14, (room - 2) / (0.55 * characters));
@@ -177,6 +174,7 @@ export class Painter {
         context.fillStyle = palette.isLight(weight, scale) ? "#111" : "#fff";
         context.fillText(text, x, y + font * 0.06);
       }
+    return true;
   }
 
   outline(place, scene, cell, strong) {
