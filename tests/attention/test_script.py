@@ -121,6 +121,7 @@ def test_every_kind_of_scene_is_tried() -> None:
     "scene",
     [
         AttentionConfig(num_tokens=20),
+        AttentionConfig(embed_dim=20, num_heads=10, num_tokens=11),  # on two threads its last digits are others
         replace(SMALL, dtype="bfloat16", causal=False),
         (SMALL, MaskConfig(num_queries=4, num_keys=7, padding_left=2, document=4, corner=Corner.BOTTOM_RIGHT)),
         HeadConfig(replace(SMALL, dtype="float64"), 5, 2),
@@ -181,6 +182,14 @@ def test_the_expression_is_the_mask(mask: MaskConfig) -> None:
     space: dict[str, Any] = {"torch": torch}
     exec("\n".join(script_mask.lines(mask, str(mask.num_queries), str(mask.num_keys))), space)
     assert space["allowed"].tolist() == mask.allowed.tolist()
+
+
+def test_queries_before_the_first_key_are_in_the_first_document() -> None:
+    mask = MaskConfig(num_queries=9, num_keys=4, causal=False, document=3, corner=Corner.BOTTOM_RIGHT)
+    space: dict[str, Any] = {"torch": torch}
+    exec("\n".join(script_mask.lines(mask, "9", "4")), space)
+    assert torch.equal(space["allowed"], mask.allowed)
+    assert mask.allowed[0].tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize("length", [1, 3, 100, 255, 256])
