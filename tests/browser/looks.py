@@ -1,6 +1,5 @@
 """The ways in which a page is looked at: themes, a phone, a window zoomed to 200 %; and when a page is at rest."""
 
-import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -8,7 +7,8 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Page
 
-from tests.browser.serving import ROOT, Server
+from dashboard.contents import PAGES
+from tests.browser.serving import Server
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ _AT_REST: Final = """
   return !running && document.querySelector("h1")
     && !all("[data-stale=true], [data-testid=stSkeleton], [data-testid=stSpinner]").length
     && all(".heads").every((picture) => picture.dataset.scene)
-    && all(".stPlotlyChart").every(drawn)
+    && all(".chart .plot").every(drawn)
     && !document.querySelector(".st-key-verdict")?.textContent.includes("checking")
     && document.getAnimations().every((one) => one.playState !== "running");
 }
@@ -54,16 +54,9 @@ _AT_REST: Final = """
 
 
 def paths() -> list[str]:
-    """The path of every page in the navigation; the first opens without one.
-
-    Read from the router's text: to import it is to run it.
-    """
-    source = (ROOT / "dashboard" / "main.py").read_text(encoding="utf-8")
-    for statement in ast.parse(source).body:
-        if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == "PAGES" and statement.value:
-            names = [name for name, *_ in ast.literal_eval(statement.value)]
-            return ["", *names[1:]]
-    raise LookupError("dashboard/main.py has no PAGES")
+    """The path of every page in the navigation; the first opens without one."""
+    _, *others = (name for name, *_ in PAGES)
+    return ["", *others]
 
 
 def at_rest(page: Page) -> None:

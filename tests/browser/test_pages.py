@@ -7,11 +7,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage, judged
+from tests.browser.looks import paths
 
 # path, and how many pictures the page has at its first scene
 PAGES: Final = {
     "": 1, "one_head": 2, "masks": 3, "head_counts": 5, "four_ways": 1, "block": 2,
-    "break_it": 3, "precision": 2, "pytorch_differs": 1,
+    "break_it": 3, "precision": 2, "pytorch_differs": 1, "compare": 3, "predict": 2,
 }  # fmt: skip
 LESSONS: Final = [path for path in PAGES if path]
 
@@ -49,6 +50,10 @@ COLOURS: Final = """
   return new Set(new Uint32Array(data.buffer)).size;
 }
 """
+
+
+def test_all_pages_with_a_picture_are_here() -> None:
+    assert set(paths()) - set(PAGES) == {"scenes"}
 
 
 def scene(page: Page, place: int = -1) -> str:
