@@ -51,23 +51,24 @@ class Chart {
       return `rgb(${from.map((c, i) => Math.round(c + share * (to[i] - c)))})`;
     };
     this.theme = { text, background, font: value("--st-font"), pale: between(0.72), line: between(0.12) };
+    this.theme.scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // large type for a projector
   }
 
   layOut() {
     this.width = this.plot.clientWidth;
     if (!this.width || !this.figure) return;
     const { data, layout } = this.figure;
-    const { text, font, pale, line } = this.theme;
-    const title = { font: { size: 14, color: pale }, standoff: 8 };
+    const { text, font, pale, line, scale } = this.theme;
+    const title = { font: { size: 14 * scale, color: pale }, standoff: 8 };
     const axis = (own = {}, grid) => ({
-      ...{ color: pale, gridcolor: line, showgrid: grid, zeroline: false, tickfont: { size: 12 }, automargin: true },
+      ...{ color: pale, gridcolor: line, showgrid: grid, zeroline: false, tickfont: { size: 12 * scale }, automargin: true },
       autotickangles: [0, -40], // so that a steep label never runs out at the right
       ...own,
       title: { ...title, ...own.title },
     });
     const whole = {
       ...{ width: this.width, colorway: COLOURS, paper_bgcolor: "rgba(0, 0, 0, 0)", plot_bgcolor: "rgba(0, 0, 0, 0)" },
-      ...{ font: { family: font || "sans-serif", color: text, size: 12 }, uirevision: "the reader's zoom" },
+      ...{ font: { family: font || "sans-serif", color: text, size: 12 * scale }, uirevision: "the reader's zoom" },
       // a finger on the chart should scroll the page
       dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       ...layout,

@@ -2,7 +2,7 @@
 // y from r + 1 - tileY to r + 1, and the rest of its unit is gap, with the title above. They do not depend
 // on the number of tokens, so a zoom stays on the same part of the picture when that changes.
 
-const TITLE = 24; // pixels above a tile
+const TITLE = 24; // pixels above a tile, with type of the usual size
 const GAP = 12; // pixels beside a tile
 const NUMBERED_CELL = 14; // pixels that a cell needs to have its number printed
 const FEW = 6; // tiles that may stand below each other, each as wide as the picture
@@ -10,26 +10,28 @@ export const MAX_NUMBERED = 16; // tokens up to which numbers are printed withou
 
 // `aspect` is a tile's height over its width; with a `height` the tiles fill it,
 // else none is over `tallest` pixels. A few tiles are as wide as the longest title, of `titled` pixels.
-export function layOut({ heads, tokens, width, height, aspect, tallest, titled }) {
-  const columns = columnsFor(heads, tokens, width, height, heads <= FEW ? titled : 0);
+// `scale` is how large the type is, and so a title.
+export function layOut({ heads, tokens, width, height, aspect, tallest, titled, scale }) {
+  const title = TITLE * scale;
+  const columns = columnsFor(heads, tokens, width, height, heads <= FEW ? titled : 0, title);
   const rows = Math.ceil(heads / columns);
   const pitch = width / columns;
   const tile = Math.max(24, pitch - GAP);
   let tileHeight = Math.max(24, Math.min(tallest, tile * aspect));
-  if (height) tileHeight = Math.max(24, height / rows - TITLE);
+  if (height) tileHeight = Math.max(24, height / rows - title);
   return {
     columns,
     rows,
     tileX: tile / pitch,
-    tileY: tileHeight / (tileHeight + TITLE),
+    tileY: tileHeight / (tileHeight + title),
     width,
-    height: rows * (tileHeight + TITLE),
+    height: rows * (tileHeight + title),
   };
 }
 
 // A tidy grid a little wider than high, in which a cell with a number has room for it.
-function columnsFor(heads, tokens, width, height, titled) {
-  if (height) return bestFit(heads, width, height);
+function columnsFor(heads, tokens, width, height, titled, title) {
+  if (height) return bestFit(heads, width, height, title);
   const wanted = Math.sqrt(1.5 * heads);
   const tidy = Array.from({ length: heads }, (_, i) => i + 1).filter((n) => heads % n === 0);
   const nearest = tidy.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
@@ -42,11 +44,11 @@ function columnsFor(heads, tokens, width, height, titled) {
 }
 
 // Full screen: the largest square tiles that all fit.
-function bestFit(heads, width, height) {
+function bestFit(heads, width, height, title) {
   let best = 1;
   let side = 0;
   for (let columns = 1; columns <= heads; columns++) {
-    const fits = Math.min(width / columns - GAP, height / Math.ceil(heads / columns) - TITLE);
+    const fits = Math.min(width / columns - GAP, height / Math.ceil(heads / columns) - title);
     if (fits > side) [best, side] = [columns, fits];
   }
   return best;

@@ -6,7 +6,7 @@ import { layOut, ticks } from "./grid.js";
 import { Painter, Raster, axisMap } from "./paint.js";
 import { decode } from "./scene.js";
 import { describe, listen } from "./input.js";
-import { MARGIN, figure, tickUpdate } from "./plot.js";
+import { figure, marginFor, tickUpdate } from "./plot.js";
 import { downloads } from "./download.js";
 import { paintTitles } from "./titles.js";
 import { Table } from "./table.js";
@@ -81,7 +81,8 @@ class View {
     const style = getComputedStyle(this.root);
     const value = (name) => style.getPropertyValue(name).trim();
     const theme = { text: value("--st-text-color"), background: value("--st-background-color"), font: value("--st-font") };
-    this.themed = this.theme?.text !== theme.text || this.theme?.background !== theme.background;
+    theme.scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // large type for a projector
+    this.themed = ["text", "background", "scale"].some((name) => this.theme?.[name] !== theme[name]);
     if (!this.themed) return;
     // Streamlit gives its colours to components only; the page's own style sheet wants them too
     for (const name of PAGE_COLOURS) document.documentElement.style.setProperty(name, value(name));
@@ -96,7 +97,8 @@ class View {
     this.width = stage.clientWidth;
     if (!this.width || !this.scene) return;
     const { scene, heads } = this;
-    const margin = this.width < 560 ? MARGIN.narrow : MARGIN.wide;
+    const { scale } = this.theme;
+    const margin = marginFor(this.width, scale);
     const full = document.fullscreenElement === this.root;
     let height = full ? innerHeight - stage.offsetTop - margin.t - margin.b - 8 : null;
     const width = this.width - margin.l - margin.r;
@@ -106,7 +108,7 @@ class View {
     const tokens = Math.max(scene.queries, scene.keys);
     const before = this.grid;
     const titled = this.longestTitle();
-    this.grid = layOut({ heads: heads.length, tokens, width, height, aspect, tallest: scene.tallest ?? Infinity, titled });
+    this.grid = layOut({ heads: heads.length, tokens, width, height, aspect, tallest: scene.tallest ?? Infinity, titled, scale });
     const sameShape = before && before.columns === this.grid.columns && before.rows === this.grid.rows;
     const view = sameShape && this.view && this.drawnEnlarged === this.enlarged ? this.view : this.fullView();
     this.drawnEnlarged = this.enlarged;
@@ -129,7 +131,7 @@ class View {
   // The width that the longest title takes.
   longestTitle() {
     const context = this.parts.marks.getContext("2d");
-    context.font = `600 13px ${this.theme.font || "sans-serif"}`;
+    context.font = `600 ${13 * this.theme.scale}px ${this.theme.font || "sans-serif"}`;
     return Math.max(...this.heads.map((head) => context.measureText(this.scene.titles[head]).width)) + 10;
   }
 
@@ -187,7 +189,7 @@ class View {
     const extent = horizontal ? grid.tileX : grid.tileY;
     const range = this.view?.[axis] ?? this.fullView()[axis];
     const cell = (pixels / Math.abs(range[1] - range[0])) * (extent / tokens);
-    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, horizontal ? 10 + 7 * String(tokens).length : 15);
+    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, this.theme.scale * (horizontal ? 10 + 7 * String(tokens).length : 15));
   }
 
   painter(context, ratio) {
@@ -249,14 +251,15 @@ class View {
   placeTitles() {
     const painter = this.painter(this.parts.pixels.getContext("2d"), devicePixelRatio || 1);
     const { clip } = painter;
+    const high = 21 * this.theme.scale;
     [...this.parts.titles.children].forEach((button, place) => {
       const box = painter.tileBox(place);
       const left = Math.max(box.left, clip.left);
-      const top = Math.max(box.top - 21, clip.top);
+      const top = Math.max(box.top - high, clip.top);
       const room = Math.min(box.left + box.width, clip.left + clip.width) - left;
-      button.hidden = room < 52 || box.top + box.height < top + 21 || box.top - 21 > clip.top + clip.height - 21;
+      button.hidden = room < 52 || box.top + box.height < top + high || box.top - high > clip.top + clip.height - high;
       button.style.maxWidth = `${room}px`; // a long title ends before the next tile's begins
-      button.classList.toggle("inside", top > box.top - 20);
+      button.classList.toggle("inside", top > box.top - high + 1);
       button.style.transform = `translate(${left}px, ${top}px)`;
     });
   }

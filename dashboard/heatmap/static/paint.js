@@ -92,7 +92,7 @@ export class Painter {
         box.left, box.top, box.width, box.height,
       );
       this.blanks(scene, box, theme);
-      const named = this.numbers(scene, head, box, palette);
+      const named = this.numbers(scene, head, box, palette, theme);
       if (scene.nans && !named) this.crosses(scene, head, box);
     });
     context.restore();
@@ -144,7 +144,7 @@ export class Painter {
   }
 
   // Whether there is room for them.
-  numbers(scene, head, box, palette) {
+  numbers(scene, head, box, palette, theme) {
     const width = box.width / scene.keys;
     const height = box.height / scene.queries;
     const room = Math.min(width, 2 * height);
@@ -154,7 +154,7 @@ export class Painter {
     if (room < (signed || difference ? 27 : small ? 11 : 30)) return false;
     const decimals = room >= 64 ? 4 : room >= 40 ? 3 : 2;
     const characters = difference ? 5 : signed ? decimals + 3 : decimals + (decimals > 2 ? 2 : 1);
-    const font = Math.min(14, (room - 2) / (0.55 * characters));
+    const font = Math.min(14 * theme.scale, (room - 2) / (0.55 * characters));
     const { context } = this;
     context.font = `${font}px "Source Sans", sans-serif`;
     context.textAlign = "center";

@@ -2,14 +2,22 @@
 
 import { CURVES, Palette, decade } from "./colour.js";
 
-export const MARGIN = {
-  wide: { l: 52, r: 76, t: 4, b: 46, pad: 0 },
-  narrow: { l: 36, r: 10, t: 58, b: 42, pad: 0 },
+const MARGIN = {
+  wide: { l: 52, r: 76, t: 4, b: 46 },
+  narrow: { l: 36, r: 10, t: 58, b: 42 },
 };
+
+// Room for the axes and the colour bar around a picture of this width, with type that is `scale` times as large.
+export function marginFor(width, scale) {
+  const narrow = width < 560 * scale;
+  const sides = Object.entries(narrow ? MARGIN.narrow : MARGIN.wide).map(([side, pixels]) => [side, pixels * scale]);
+  return { ...Object.fromEntries(sides), narrow };
+}
 
 export function figure(view, margin, range) {
   const { scene, grid, theme } = view;
-  const narrow = margin === MARGIN.narrow;
+  const { narrow, ...sides } = margin;
+  const { scale } = theme;
   const axis = (title, name, length, limits) => {
     const marks = view.ticksFor(name, length);
     return {
@@ -18,8 +26,8 @@ export function figure(view, margin, range) {
       maxallowed: Math.max(...limits),
       tickvals: marks.values,
       ticktext: marks.text,
-      title: { text: title, standoff: 6, font: { size: 13 } },
-      tickfont: { size: 11 },
+      title: { text: title, standoff: 6 * scale, font: { size: 13 * scale } },
+      tickfont: { size: 11 * scale },
       ticks: "",
       tickangle: 0,
       showgrid: false,
@@ -33,10 +41,10 @@ export function figure(view, margin, range) {
     layout: {
       width: view.width,
       height: grid.height + margin.t + margin.b,
-      margin: { ...margin, autoexpand: false }, // else the colour bar would take height from the tiles
+      margin: { ...sides, pad: 0, autoexpand: false }, // else the colour bar would take height from the tiles
       paper_bgcolor: "rgba(0, 0, 0, 0)",
       plot_bgcolor: "rgba(0, 0, 0, 0)",
-      font: { family: theme.font || "sans-serif", color: theme.text, size: 12 },
+      font: { family: theme.font || "sans-serif", color: theme.text, size: 12 * scale },
       hovermode: false,
       showlegend: false,
       // a finger on the picture should scroll the page until the reader asks for zoom
@@ -52,8 +60,8 @@ export function figure(view, margin, range) {
 // A heatmap trace that lies outside the axes and lends its colour bar.
 function colourBar(scene, theme, narrow, grid) {
   const along = narrow
-    ? { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", len: 1, thickness: 10 }
-    : { orientation: "v", x: 1, xanchor: "left", xpad: 10, y: 1, yanchor: "top", len: 1, ypad: 26, thickness: 14 };
+    ? { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", len: 1, thickness: 10 * theme.scale }
+    : { orientation: "v", x: 1, xanchor: "left", xpad: 10, y: 1, yanchor: "top", len: 1, ypad: 26 * theme.scale, thickness: 14 * theme.scale };
   if (!narrow) Object.assign(along, { lenmode: "pixels", len: Math.max(120, Math.min(340, grid.height)) });
   const { title, colorscale, zmin, zmax, ...ticks } = SCALES[scene.kind](scene);
   return {
@@ -68,8 +76,8 @@ function colourBar(scene, theme, narrow, grid) {
     colorbar: {
       ...along,
       ...ticks,
-      tickfont: { size: 11, color: theme.text },
-      title: { text: title, side: narrow ? "top" : "right", font: { size: 12, color: theme.text } },
+      tickfont: { size: 11 * theme.scale, color: theme.text },
+      title: { text: title, side: narrow ? "top" : "right", font: { size: 12 * theme.scale, color: theme.text } },
       outlinewidth: 0,
     },
   };
