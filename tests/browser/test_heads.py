@@ -179,7 +179,7 @@ def test_clicking_pins_and_the_link_restores_everything(open_page: OpenPage) -> 
     page.get_by_role("button", name="Enlarge head 6").click()
     expect(page.locator(".heads .titles button")).to_have_count(1)
     page.wait_for_url("**head=6**")
-    rtol = page.get_by_label("rtol")
+    rtol = page.get_by_label("rtol", exact=True)
     rtol.fill("0.001")
     rtol.press("Enter")
     page.wait_for_url("**rtol=**")
@@ -190,7 +190,7 @@ def test_clicking_pins_and_the_link_restores_everything(open_page: OpenPage) -> 
     expect(again.locator(".heads .titles button")).to_have_text(["head 6"])
     assert again.locator(".heads .below").inner_text() == page.locator(".heads .below").inner_text()
     assert again.locator(".tables.steps").inner_text() == page.locator(".tables.steps").inner_text()
-    expect(again.get_by_label("rtol")).to_have_value(rtol.input_value())
+    expect(again.get_by_label("rtol", exact=True)).to_have_value(rtol.input_value())
     again.get_by_role("button", name="all 8 heads").first.click()
     expect(again.locator(".heads .titles button")).to_have_count(8)
     again.wait_for_url(lambda url: "head=6" not in url)
@@ -199,8 +199,8 @@ def test_clicking_pins_and_the_link_restores_everything(open_page: OpenPage) -> 
 def test_the_verdict_follows_the_tolerance_at_once(open_page: OpenPage) -> None:
     page = open_page()
     for name in ("rtol", "atol"):
-        page.get_by_label(name).fill("0")
-        page.get_by_label(name).press("Enter")
+        page.get_by_label(name, exact=True).fill("0")
+        page.get_by_label(name, exact=True).press("Enter")
     expect(page.locator(".st-key-verdict")).to_contain_text("The maths is equal")
     expect(page.locator(".st-key-verdict")).to_contain_text("the first step over the tolerance")
     expect(page.locator(".tables.steps .bad").first).to_be_visible()

@@ -303,8 +303,8 @@ def empty_caches() -> None:
 
 
 def number(text: str) -> float:
-    """The number that a cell of a table says."""
-    return float(text.replace("−", "-").replace("∞", "inf").replace(",", ""))
+    """The number that a cell of a table says, good or bad."""
+    return float(text.removeprefix("✓ ").removeprefix("✗ ").replace("−", "-").replace("∞", "inf").replace(",", ""))
 
 
 def _markdown(app: AppTest) -> list[str]:

@@ -37,7 +37,7 @@ def test_one_station_is_marked_or_none(marked: int | None) -> None:
 
 def test_it_says_what_it_shows() -> None:
     html = diagram.html(NODES, [], None, "Data flow of block 0")
-    assert html.startswith('<div class="diagram" role="img" aria-label="Data flow of block 0">')
+    assert html.startswith('<div class="diagram" tabindex="0" role="img" aria-label="Data flow of block 0">')
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -42,7 +42,8 @@ def test_every_pair_shows_what_ran(config: AttentionConfig) -> None:
                     assert f"`{side.title}` {verb} {shown.difference.ours}" in words
             rows = {row[0]: row[1:] for row in reader.table_of("ways")}
             nans = [f"{side.facts.nans} of {side.facts.size}" if side.facts else "raised" for side in sides]
-            assert rows["numbers that are NaN"] == nans
+            signs = ["✗ " if side.facts and side.facts.nans else "" for side in sides]
+            assert rows["numbers that are NaN"] == [sign + text for sign, text in zip(signs, nans, strict=True)]
 
 
 def test_mask_polarity_is_first_and_nan_is_seen() -> None:  # M05

@@ -286,7 +286,7 @@ def test_a_table_names_its_rows_and_columns() -> None:
 
 def test_tables_stand_side_by_side_in_order() -> None:
     html = tables.html(Table("one", ["a"], []), Table("two", ["b"], []), kind="cell")
-    assert html.startswith('<div class="tables cell">')
+    assert html.startswith('<div class="tables cell" tabindex="0" role="group" aria-label="one; two">')
     assert html.index("one") < html.index("two")
     assert 'class="groups"' not in html, "no empty row above a table without groups"
 
