@@ -61,6 +61,18 @@ class AttentionConfig:
         return self.embed_dim // self.num_heads
 
     @property
+    def in_words(self) -> dict[str, str]:
+        """Each setting in words, by its name."""
+        return {
+            "embed_dim": f"embed dim {self.embed_dim}",
+            "num_heads": "1 head" if self.num_heads == 1 else f"{self.num_heads} heads",
+            "num_tokens": "1 token" if self.num_tokens == 1 else f"{self.num_tokens} tokens",
+            "seed": f"seed {self.seed}",
+            "causal": "causal" if self.causal else "no mask",
+            "dtype": self.dtype,
+        }
+
+    @property
     def torch_dtype(self) -> torch.dtype:
         """The dtype as PyTorch's own object."""
         return DTYPES[self.dtype]

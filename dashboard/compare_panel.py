@@ -7,7 +7,7 @@ from attention.comparing import Gap
 from attention.config import AttentionConfig
 from attention.head_counts import HeadStatistics
 from attention.verify import Verdict
-from dashboard import controls, step_picture
+from dashboard import step_picture
 from dashboard.heatmap import Picture
 from dashboard.tables import Mark, Table, Value
 
@@ -25,7 +25,7 @@ def heading(name: str, config: AttentionConfig, pair: Pair) -> str:
     a, b = pair
     parts = [
         text if getattr(a, setting) == getattr(b, setting) else f"**{text}**"
-        for setting, text in controls.in_words(config).items()
+        for setting, text in config.in_words.items()
     ]
     return f"**{name}** · {' · '.join(parts)}"
 

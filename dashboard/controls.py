@@ -66,45 +66,23 @@ class Asked:
 def asked() -> Asked:
     """The values of the widgets, as far as the page goes."""
     state = st.session_state
-    config = limits.within(state[_PAGE], _scene_asked())
+    config = limits.within(state[_PAGE], scene_asked())
     look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
     usual = ARITHMETIC[config.dtype]
     return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
 
 
-def notes() -> list[str]:
-    """What is to be said above a picture: what to look for in the scene, and what of it was made smaller."""
-    smaller = _made_smaller()
-    settings = f":material/tune: {' · '.join(in_words(asked().config).values())}" if teaching.is_handout() else ""
-    return [note for note in (gallery.to_look_for(), f":material/info: {smaller}" if smaller else "", settings) if note]
-
-
-def in_words(config: AttentionConfig) -> dict[str, str]:
-    """Each shared setting in words, for where no control shows it."""
-    return {
-        "embed_dim": f"embed dim {config.embed_dim}",
-        "num_heads": "1 head" if config.num_heads == 1 else f"{config.num_heads} heads",
-        "num_tokens": "1 token" if config.num_tokens == 1 else f"{config.num_tokens} tokens",
-        "seed": f"seed {config.seed}",
-        "causal": "causal" if config.causal else "no mask",
-        "dtype": config.dtype,
-    }
-
-
 def address() -> str:
     """The address of what is on screen, for a reader who takes it elsewhere."""
-    return link.address(link.said(_PARAMETERS, _PARAMETERS))
+    return link.address(link.said(PARAMETERS, PARAMETERS))
 
 
-def _made_smaller() -> str:
-    """What of the reader's scene is too large for the page, and was made smaller, in words; empty where nothing."""
-    page, scene = st.session_state[_PAGE], _scene_asked()
-    shown = limits.within(page, scene)
-    depths = page_controls.depths(shown) if page == "block" else (1, 1)
-    return limits.said(scene, shown, *depths, page=page)
+def page() -> str:
+    """The page that is open, by the name of its file."""
+    return str(st.session_state[_PAGE])
 
 
-def _scene_asked() -> AttentionConfig:
+def scene_asked() -> AttentionConfig:
     """The scene of the widgets, whatever the page computes of it."""
     state = st.session_state
     return AttentionConfig(
@@ -119,14 +97,13 @@ def _scene_asked() -> AttentionConfig:
 
 def draw(page: str) -> None:
     """Draw the sidebar: the scene's controls, those of the page (named after its file), the picture's switches."""
-    link.open_once(_PARAMETERS)
+    link.open_once(PARAMETERS)
     st.session_state[_PAGE] = page
     with st.sidebar:
         _scene(page)
         page_controls.draw(page)
         _picture()
         _say_what_was_refused()
-        _for_a_class(page)
 
 
 def draw_tolerance() -> None:
@@ -223,26 +200,6 @@ def _picture() -> None:
         key="scale", bind=_URL, help="From 0 to 1 for all heads, or to each head's own largest weight.",
         on_change=rerun(PICTURE),
     )  # fmt: skip
-
-
-def _for_a_class(page: str) -> None:
-    """Pin the scene to compare others with it; make a link of it."""
-
-    def pin() -> None:
-        comparing.pin(limits.within("compare", _scene_asked()))
-
-    hint = "Keep these settings as A, then move the controls: A, B and their difference stand side by side."
-    pressed = st.button(
-        "Pin as A, and compare",
-        icon=":material/compare:",
-        key="compare_from_here",
-        help=hint,
-        on_click=pin,
-        width="stretch",
-    )
-    if pressed and page != "compare":
-        st.switch_page("app_pages/compare.py", query_params={"a": st.query_params["a"]})
-    teaching.draw(lambda: link.said(_PARAMETERS, vars(DEFAULT)))
 
 
 @st.fragment(key=_HEADS)
@@ -356,7 +313,7 @@ def _move_heads_that_do_not_divide() -> None:
         state["num_heads"] = _moved(int(asked), state["embed_dim"])
 
 
-_PARAMETERS: Final[dict[str, Parameter]] = {
+PARAMETERS: Final[dict[str, Parameter]] = {
     "embed_dim": Parameter(link.one_of(*map(str, EMBED_DIMS))),
     # moved to the nearest that divides
     "num_heads": Parameter(lambda text: link.is_whole(text, 0, 9999) and text == str(int(text)), int, kept=True),

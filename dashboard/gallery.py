@@ -132,7 +132,7 @@ def to_look_for() -> str:
     state = st.session_state
     if scene is None or any(state.get(name, value) != value for name, value in scene.values):
         return ""
-    return f":material/school: **{scene.title}.** {scene.look}"
+    return f"**{scene.title}.** {scene.look}"
 
 
 def rows(scenes: Sequence[Scene], columns: int) -> list[Sequence[Scene]]:

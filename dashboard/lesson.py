@@ -9,6 +9,7 @@ from attention.claims import Claim
 from attention.scenes import Scene, config_of
 from attention.verify import Verdict
 from dashboard import blind_note, controls, fragments, presets, sources, tables, verdict_panel
+from dashboard.notes import notes
 from dashboard.presets import Preset
 from dashboard.tables import Mark, Table
 from dashboard.verdict_panel import Line
@@ -35,7 +36,7 @@ def begin(lesson: Lesson) -> Line:
     """Draw what stands above the picture; returns the verdict's line."""
     fragments.begin_page(lesson.has_more)
     st.title(lesson.title, anchor=False)
-    line = Line(controls.notes)
+    line = Line(notes)
     st.container(key="lead").markdown(f"{lesson.lead} ${lesson.equation}$" if lesson.equation else lesson.lead)
     return line
 

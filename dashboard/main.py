@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard import assets, controls, style, teaching
+from dashboard import assets, controls, for_a_class, style, teaching
 from dashboard.contents import PAGES
 
 st.set_page_config(page_title="Attention Lab", page_icon=assets.url("icon.svg"), layout="wide")
@@ -27,4 +27,5 @@ pages = {
 }
 page = st.navigation(list(pages.values()), expanded=True)
 controls.draw(next(name for name, candidate in pages.items() if candidate == page))
+for_a_class.draw()
 page.run()

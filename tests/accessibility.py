@@ -11,11 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from playwright.sync_api import sync_playwright
-
 from tests.browser.axe import STREAMLITS, Finding, examine
-from tests.browser.looks import DARK, DARK_PHONE, LIGHT, PHONE, looked_at, paths
-from tests.browser.serving import APP, chromium, serve
+from tests.browser.looks import DARK, DARK_PHONE, LIGHT, PHONE, visits
 
 _LOOKS: Final = (LIGHT, DARK, PHONE, DARK_PHONE)
 
@@ -26,20 +23,14 @@ def main(wanted: Sequence[str]) -> int:
     print(f"{'page':18} {'look':12} {'rule':32} {'elements':>8}  whose")
     ours: dict[tuple[str, str], Finding] = {}
     looked = 0
-    with serve(APP) as server, sync_playwright() as playwright, chromium(playwright) as browser:
-        for path in paths():
-            name = path or "first"
-            if wanted and name not in wanted:
-                continue
-            for look in _LOOKS:
-                with looked_at(browser, server, path, look) as page:
-                    found = examine(page)
-                looked += 1
-                for (rule, whose), count in sorted(Counter((one.rule, one.whose) for one in found).items()):
-                    print(f"{name:18} {look.name:12} {rule:32} {count:8}  {whose}", flush=True)
-                if not found:
-                    print(f"{name:18} {look.name:12} {'nothing':32} {0:8}", flush=True)
-                ours |= {(one.rule, one.selector): one for one in found if one.whose == "ours"}
+    for name, look, page in visits(wanted, _LOOKS):
+        found = examine(page)
+        looked += 1
+        for (rule, whose), count in sorted(Counter((one.rule, one.whose) for one in found).items()):
+            print(f"{name:18} {look.name:12} {rule:32} {count:8}  {whose}", flush=True)
+        if not found:
+            print(f"{name:18} {look.name:12} {'nothing':32} {0:8}", flush=True)
+        ours |= {(one.rule, one.selector): one for one in found if one.whose == "ours"}
     for one in ours.values():
         print(f"\n{one.rule}: {one.selector}\n  {one.html[:300]}\n  {one.why}")
     for own in STREAMLITS:

@@ -8,33 +8,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
-from tests.browser.looks import LOOKS, ZOOM, at_rest, looked_at, paths, unfold
-from tests.browser.serving import APP, chromium, serve
+from tests.browser.looks import LOOKS, ZOOM, at_rest, unfold, visits
 
 
 def main(directory: Path, wanted: Sequence[str]) -> int:
     """Write them all; returns 0."""
     directory.mkdir(parents=True, exist_ok=True)
-    with serve(APP) as server, sync_playwright() as playwright, chromium(playwright) as browser:
-        for path in paths():
-            name = path or "first"
-            if wanted and name not in wanted:
-                continue
-            for look in LOOKS:
-                with looked_at(browser, server, path, look) as page:
-                    if look.width <= ZOOM.width:
-                        page.screenshot(path=directory / f"{name}-{look.name}-window.png")
-                        page.get_by_test_id("stExpandSidebarButton").click()
-                        page.get_by_test_id("stSidebarContent").wait_for()
-                        at_rest(page)
-                        page.screenshot(path=directory / f"{name}-{look.name}-sidebar.png")
-                        page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
-                        at_rest(page)
-                    unfold(page)
-                    page.screenshot(path=directory / f"{name}-{look.name}.png")
-            print(name)
+    for name, look, page in visits(wanted, LOOKS):
+        if look.width <= ZOOM.width:
+            page.screenshot(path=directory / f"{name}-{look.name}-window.png")
+            page.get_by_test_id("stExpandSidebarButton").click()
+            page.get_by_test_id("stSidebarContent").wait_for()
+            at_rest(page)
+            page.screenshot(path=directory / f"{name}-{look.name}-sidebar.png")
+            page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
+            at_rest(page)
+        unfold(page)
+        page.screenshot(path=directory / f"{name}-{look.name}.png")
+        print(name, look.name, flush=True)
     return 0
 
 

@@ -1,9 +1,5 @@
 """Shapes in signatures are checked while these tests run, and Hypothesis tries the same examples each time."""
 
-from collections.abc import Iterator
-
-import pytest
-import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -36,12 +32,3 @@ install_import_hook(list(SHAPED), "beartype.beartype")
 
 settings.register_profile("attention", derandomize=True, database=None, deadline=None, max_examples=60)
 settings.load_profile("attention")
-
-
-@pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tensors this small only wait for a second thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

@@ -36,7 +36,7 @@ ALLOWED: Final = 300  # MB
 SLOW: Final = 5.0  # seconds
 
 PAGES: Final = sorted(file.stem for file in (APP.parent / "app_pages").glob("*.py"))
-NAMES: Final = (*controls._PARAMETERS, "nothing_of_that_name", "_seed_slider", "")
+NAMES: Final = (*controls.PARAMETERS, "nothing_of_that_name", "_seed_slider", "")
 VALUES: Final = (
     "", " ", "0", "-1", "1", "2", "12", "99", "1e9", "1e400", "-1e400", "NaN", "inf", "-inf", "None", "null", "true",
     "[]", "{}", "()", "0x10", "1_000", "१२", "12.0", "7.5", "9" * 400, "-" + "9" * 400, "a" * 10_000, "\x00", "\r\n",

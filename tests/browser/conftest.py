@@ -9,21 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import torch
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from tests.browser.serving import APP, Server, chromium, serve
 
 OpenPage = Callable[..., Page]
-
-
-@pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
-    """As the server has it: with more, sums are added up in another order, and last digits differ."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="package")

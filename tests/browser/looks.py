@@ -1,14 +1,14 @@
 """The ways in which a page is looked at: themes, a phone, a window zoomed to 200 %; and when a page is at rest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from dashboard.contents import PAGES
-from tests.browser.serving import Server
+from tests.browser.serving import APP, Server, chromium, serve
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,16 @@ def unfold(page: Page) -> None:
         height = page.evaluate("() => document.querySelector('.stMain').scrollHeight")
         page.set_viewport_size({"width": width, "height": min(height, 12_000)})
     at_rest(page)
+
+
+def visits(wanted: Sequence[str], looks: Sequence[Look]) -> Iterator[tuple[str, Look, Page]]:
+    """Every page in every look, on a server and in a browser of their own; of the pages only those wanted, if any are.
+
+    The first page is called "first".
+    """
+    with serve(APP) as server, sync_playwright() as playwright, chromium(playwright) as browser:
+        for path in paths():
+            name = path or "first"
+            for look in looks if name in wanted or not wanted else ():
+                with looked_at(browser, server, path, look) as page:
+                    yield name, look, page

@@ -27,7 +27,7 @@ from attention.verify_head import HeadConfig
 from attention.verify_head import attend_as_configured as attend_one
 from dashboard import limits, link, page_controls
 from dashboard.contents import TITLES
-from dashboard.controls import _PARAMETERS
+from dashboard.controls import PARAMETERS
 from dashboard.gallery import BY_KEY, SCENES, Scene
 from tests.dashboard.helpers import PICTURE, Reader
 
@@ -60,7 +60,7 @@ def test_a_link_may_ask_for_all_of_a_scene(scene: Scene) -> None:
     assert scene.page in TITLES
     for name, value in (*scene.values, *scene.clicked):
         for text in link.written(value):
-            assert _PARAMETERS[name].is_possible(text), name
+            assert PARAMETERS[name].is_possible(text), name
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.key)
