@@ -77,13 +77,13 @@ def open_all(page: Page) -> None:
     at_rest(page)
 
 
-def examine(page: Page) -> tuple[Finding, ...]:
-    """All that axe finds with everything opened; where the sidebar is closed at first, with it open too."""
+def examine(page: Page, with_sidebar: bool = True) -> tuple[Finding, ...]:
+    """All that axe finds with everything opened; `with_sidebar` opens that too, where it is closed at first."""
     open_all(page)
     unfold(page)  # what is out of view axe does not judge
     found = findings(page)
     button = page.get_by_test_id("stExpandSidebarButton")
-    if button.count():
+    if with_sidebar and button.count():
         button.click()
         page.get_by_test_id("stSidebarCollapseButton").wait_for()
         found += findings(page)

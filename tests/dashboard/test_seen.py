@@ -212,3 +212,12 @@ def test_it_is_made_with_the_picture_and_not_with_its_look() -> None:
     picture = heatmap.picture(np.eye(2, dtype=np.float32)[None], None, "x")
     for shown in (Look(), Look(enlarged=0, scale="per-head")):
         assert decode(heatmap.payload(picture, shown, "summary")).header["seen"] == picture.seen
+
+
+def test_what_a_forbidden_cell_holds_is_shown_and_the_others_stay_masked() -> None:
+    allowed = np.tri(3, dtype=bool)
+    tiles = np.where(allowed, np.float32(2), -np.inf)[None].astype(np.float32)
+    tiles[0, 0, 2] = 5
+    found = look(Scene(tiles, allowed), "signed")
+    assert (found.masked, found.infinite, found.low, found.high) == (2, 0, 2, 5)
+    assert found.largest == seen.Extreme(5, 0, 0, 2, 1)
