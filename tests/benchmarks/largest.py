@@ -30,6 +30,8 @@ SWITCHES: Final[dict[str, str]] = {
     "break_it": "causal=false&quiz=block&question=3",
     "precision": "pass_seeds=500&causal=false",
     "pytorch_differs": "causal=false",
+    "compare": "causal=false&a=32x256-of-1024-full-seed4-float32",
+    "predict": "causal=false",
 }
 CPU: Final = 1.2  # seconds
 MEMORY: Final = 100  # MB
