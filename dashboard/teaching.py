@@ -4,7 +4,8 @@ What is hidden is drawn all the same and taken out by the style sheet: a control
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from html import escape
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 import streamlit as st
@@ -39,6 +40,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 VIEWS: Final = ("screen", "projector", "handout")
 
+_STYLES: Final = Path(__file__).with_name("views")
 _HIDE: Final = "_hide"
 _VIEW: Final = "_view"
 _SHARE: Final = "_share"
@@ -60,7 +62,7 @@ def apply() -> None:
     for name, value in _in_link(state[_HIDE], state[_VIEW]).items():
         if st.query_params.get(name) != value:
             st.query_params[name] = value
-    st.html(f"{style(state[_HIDE])}<div class='view {escape(state[_VIEW])}'></div>")
+    st.html(f"{style(state[_HIDE])}{_style_of(state[_VIEW])}")  # never empty: that would be an error
 
 
 def is_handout() -> bool:
@@ -92,6 +94,13 @@ def style(hidden: Collection[str]) -> str:
     if {"pages", "controls"} <= set(hidden):
         selectors.append(_EMPTY_SIDEBAR)
     return f"<style>{', '.join(selectors)} {{ display: none !important; }}</style>" if selectors else ""
+
+
+@cache
+def _style_of(view: str) -> str:
+    """The style sheet of a view, as HTML; that of a screen is empty."""
+    sheet = "" if view == VIEWS[0] else (_STYLES / f"{view}.css").read_text(encoding="utf-8")
+    return f"<style>{sheet}</style>"
 
 
 def link_to(said: Mapping[str, Sequence[str]], hidden: Iterable[str], view: str) -> str:
