@@ -4,7 +4,7 @@ What is hidden is drawn all the same and taken out by the style sheet: a control
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -134,7 +134,9 @@ def draw(said: Callable[[], Mapping[str, Sequence[str]]]) -> None:
 
     @st.fragment(key=_SHARE)
     def button() -> None:
-        if st.button("Teacher's link", icon=":material/school:", key="share", width="stretch"):
+        # a control that moved just before may say which fragments run: this one then has to say so too
+        asked = partial(st.rerun, [_SHARE])
+        if st.button("Teacher's link", icon=":material/school:", key="share", on_click=asked, width="stretch"):
             panel()
 
     button()

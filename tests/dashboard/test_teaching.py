@@ -117,6 +117,15 @@ def test_what_a_teacher_hides_is_in_the_link() -> None:
     assert parse_qs(urlsplit(code.value).query) == expected
 
 
+def test_the_button_counts_together_with_a_control_that_moved_just_before() -> None:
+    """A busy server takes both at once, and the control's callback says which fragments run."""
+    teacher = Reader(**link(SMALL))
+    teacher.widgets["num_tokens"].set_value(7)
+    teacher.press_key("share")
+    (code,) = [code.value for code in teacher.app.code]
+    assert parse_qs(urlsplit(code).query)["num_tokens"] == ["7"]
+
+
 def test_the_whole_scene_is_in_a_link_even_where_it_is_the_usual_one() -> None:
     """A default may be another tomorrow; the link is kept in somebody's slides."""
     teacher = Reader().press_key("share")
