@@ -62,7 +62,8 @@ def apply() -> None:
     for name, value in _in_link(state[_HIDE], state[_VIEW]).items():
         if st.query_params.get(name) != value:
             st.query_params[name] = value
-    st.html(f"{style(state[_HIDE])}{_style_of(state[_VIEW])}")  # never empty: that would be an error
+    # `assets` waits for the mark before it lets anything of a page be seen that hides something
+    st.html(f"{style(state[_HIDE])}{_style_of(state[_VIEW])}<div class='view'></div>")
 
 
 def is_handout() -> bool:
@@ -98,9 +99,8 @@ def style(hidden: Collection[str]) -> str:
 
 @cache
 def _style_of(view: str) -> str:
-    """The style sheet of a view, as HTML; that of a screen is empty."""
-    sheet = "" if view == VIEWS[0] else (_STYLES / f"{view}.css").read_text(encoding="utf-8")
-    return f"<style>{sheet}</style>"
+    """The style sheet of a view, as HTML; a screen needs none."""
+    return "" if view == VIEWS[0] else f"<style>{(_STYLES / f'{view}.css').read_text(encoding='utf-8')}</style>"
 
 
 def link_to(said: Mapping[str, Sequence[str]], hidden: Iterable[str], view: str) -> str:
