@@ -39,7 +39,7 @@ def verdict(page: Page) -> str:
     return page.locator(".st-key-verdict").inner_text()
 
 
-@pytest.mark.parametrize(("path", "scheme"), zip(PAGES, cycle(("light", "dark")), strict=False))
+@pytest.mark.parametrize(("path", "scheme"), list(zip(PAGES, cycle(("light", "dark")), strict=False)))
 def test_a_page_draws_and_is_judged(open_page: OpenPage, path: str, scheme: str) -> None:
     page = open_page(path=path, color_scheme=scheme)
     expect(page.locator(".heads[data-scene]")).to_have_count(PAGES[path])
