@@ -67,9 +67,9 @@ class Early:
     """Has the browser load and run with the first page already what the picture will need.
 
     It would otherwise hear of Plotly, which takes it half a second, only once the page's first run has come back; until
-    then it mostly waits. And where the link hides something, nothing is seen until the page has been told what: Streamlit
-    draws HTML, `teaching`'s style sheet too, later than the controls. To Streamlit's page, which is HTML and small, tags
-    are added; nothing else is touched.
+    then it mostly waits. And where the link hides something, nothing is seen until that is done: Streamlit draws HTML,
+    the style sheet of `teaching` too, later than controls. To Streamlit's page, which is HTML and small, tags are
+    added; nothing else is touched.
     """
 
     def __init__(self, app: ASGIApp) -> None:
