@@ -62,7 +62,9 @@ def said(found: Gap | None, step: str, pair: Pair) -> str:
     name, join, other = step_picture.words(step).pair
     cell = f"{name} {row} {join} {other} {column}"
     where = cell if found.matrices == 1 else f"head {matrix}, {cell}"
-    moved = "" if found.moved is None else f" On average {found.moved:.1%} of a row's weight lies elsewhere in B."
+    moved = (
+        "" if found.moved is None else f" On average {100 * found.moved:.3g}% of a row's weight lies elsewhere in B."
+    )
     mean = " Of single heads there is no difference, since there are not as many: these are means over heads."
     return (
         f"**B − A** of `{step}`{_over(pair)}: at most {found.largest:.3g} ({where}).{moved}"
@@ -73,7 +75,8 @@ def said(found: Gap | None, step: str, pair: Pair) -> str:
 def _over(pair: Pair) -> str:
     """Which tokens are compared, where one side has more."""
     a, b = (config.num_tokens for config in pair)
-    return "" if a == b else f", over the first {min(a, b)} tokens, which both have"
+    shared = "token" if min(a, b) == 1 else f"{min(a, b)} tokens"
+    return "" if a == b else f", over the first {shared}, which both have"
 
 
 def _other_tokens(pair: Pair) -> str:

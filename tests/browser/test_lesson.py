@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 from playwright.sync_api import Page, expect
 
@@ -13,6 +14,7 @@ from attention.config import AttentionConfig
 from attention.multi_head import attend_as_configured
 from dashboard.take_home import LABEL
 from tests.browser.conftest import OpenPage, judged
+from tests.browser.looks import at_rest
 
 SCENE = AttentionConfig(num_tokens=6)
 HEAD, QUERY = 0, 3
@@ -106,6 +108,31 @@ def test_a_lesson_from_the_link_to_the_script(open_page: OpenPage, tmp_path: Pat
     head, query = int(printed[1]), int(printed[2])
     expected = weights(replace(SCENE, causal=False))[head, query]
     assert torch.equal(torch.tensor([float(text) for text in printed[3].split()]), expected)
+
+
+# The width and height of every picture and chart, and how far the table of the steps reaches out of its box.
+LAID_OUT = """
+() => ({
+  pictures: [...document.querySelectorAll(".heads .stage, .chart .plot")].map((one) => {
+    const box = one.getBoundingClientRect();
+    return [box.width, box.height];
+  }),
+  cut: [...document.querySelectorAll(".tables.steps")].map((one) => one.scrollWidth - one.clientWidth),
+})
+"""
+
+
+@pytest.mark.parametrize("path", ["compare", "predict", "head_counts", "block", ""])
+def test_a_handout_is_on_paper_as_it_is_on_screen(open_page: OpenPage, path: str) -> None:
+    """No picture hears of printing: on a sheet of another width its cells would lie elsewhere than its axes."""
+    page = open_page("view=handout", path)
+    at_rest(page)
+    on_screen = page.evaluate(LAID_OUT)
+    assert on_screen["pictures"]
+    assert on_screen["cut"] == [0]
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1047})  # A4 at 96 dots an inch, between margins of 10 mm
+    assert page.evaluate(LAID_OUT) == on_screen
 
 
 # The parts that a frame showed, of those that may be hidden, from the first frame on.
