@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attention import masks
 from attention.config import AttentionConfig
-from attention.multi_head import STEPS, AttentionTrace, allowed_by
+from attention.multi_head import STEPS, AttentionTrace
 
 # −∞ less −∞ is no number
 COMPARED: Final = tuple(step for step in STEPS if step != "masked")
@@ -91,10 +92,9 @@ def apart(
     weighs = step == "weights"
     moved = sizes.sum(-1).mean().item() / 2 if weighs else None
     gap = Gap(len(by), of_mean, sizes.max().item(), (matrix, row, column), moved)
-    return Apart(by, _either(scenes, by.shape[-1]) if weighs else None, gap)
+    return Apart(by, _allowed_by_either(scenes, by.shape[-1]) if weighs else None, gap)
 
 
-def _either(scenes: tuple[AttentionConfig, AttentionConfig], tokens: int) -> Bool[Tensor, "R C"] | None:
-    """The cells that one of the two masks allows."""
-    a, b = (allowed_by(scene) for scene in scenes)
-    return None if a is None or b is None else (a[:tokens, :tokens] | b[:tokens, :tokens])
+def _allowed_by_either(scenes: tuple[AttentionConfig, AttentionConfig], tokens: int) -> Bool[Tensor, "R C"] | None:
+    """The cells that one of the two allows: all, unless both are causal."""
+    return masks.grid(masks.causal, tokens) if all(scene.causal for scene in scenes) else None

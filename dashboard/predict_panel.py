@@ -5,7 +5,7 @@ is revealed. Both are forgotten with the session, and are not in the link: whoev
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -77,13 +77,20 @@ def grid(question: Question, mask: MaskConfig) -> Bool[Tensor, "T S"]:
     return said
 
 
-def grids(scene: tuple[AttentionConfig, MaskConfig], tiles: Mapping[str, Tensor]) -> Picture:
-    """Masks as pictures: 1 where a query may attend, hatched where all of them say that it may not."""
-    said = "".join(str(int(cell)) for cell in tiles["yours"].flatten())
+def grids(question: Question, said: Bool[Tensor, "T S"], right: Bool[Tensor, "T S"]) -> Picture:
+    """The reader's mask, and beside it the right one once it is revealed: 1 where one may attend, hatched where not.
+
+    Rows in which nothing is picked are blank until the reader has them checked: they may be meant so.
+    """
+    revealed = is_revealed(question)
+    tiles = {"yours": said} | ({"right": right} if revealed else {})
+    done = revealed or _is_checked(question, said.tolist())
+    blank = () if done else tuple(query for query, row in enumerate(said) if not row.any())
+    name = "".join(str(int(cell)) for cell in said.flatten()) + (" done" if done else "")
     words = Words(tiles="pictures", number="may attend")
     either = torch.stack(list(tiles.values())).any(0)
     numbers = [grid.float() for grid in tiles.values()]
-    return step_picture.of_step("weights", numbers, list(tiles), scene, either, words, said)
+    return step_picture.of_step("weights", numbers, list(tiles), question.scene, either, words, name, blank)
 
 
 def buttons(question: Question, said: object) -> None:

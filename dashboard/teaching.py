@@ -28,6 +28,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "scale": ("colour scale", ".st-key-scale"),
     "compare": ("compare", ".st-key-compare_from_here"),
     "share": ("teacher's link", ".st-key-share"),
+    "ask": ("what to fill in", ".st-key-ask"),
     "lead": ("the words at the top", ".st-key-lead"),
     "verdict": ("the verdict's line", "div:has(> .st-key-verdict)"),
     "reveal": ("the button that reveals", ".st-key-reveal"),

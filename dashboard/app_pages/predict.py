@@ -141,13 +141,12 @@ def ask_for_mask(question: Question, mask: MaskConfig) -> None:
     fields, drawn = st.columns([3, 4], gap="large")
     with fields:
         said = predict_panel.grid(question, mask)
-    revealed = predict_panel.is_revealed(question)
-    tiles = {"yours": said} | ({"right": mask.allowed} if revealed else {})
+    beside = ", beside the right one" if predict_panel.is_revealed(question) else ""
     with drawn:
         heatmap.show(
-            predict_panel.grids(question.scene, tiles),
+            predict_panel.grids(question, said, mask.allowed),
             Look(curve="linear"),
-            "The mask as you have filled it in" + (", beside the right one." if revealed else "."),
+            f"The mask as you have filled it in{beside}.",
             key=KEY,
             says=Says("1: may attend.", tallest=420),
         )

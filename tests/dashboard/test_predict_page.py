@@ -136,6 +136,17 @@ def test_a_mask_is_filled_in_row_by_row() -> None:
     assert "All 25 cells are right" in badge(reader)
 
 
+def test_a_row_of_a_mask_is_blank_until_something_is_picked_or_it_is_checked() -> None:
+    reader = opened("mask")
+    assert reader.picture("predict").header["blank"] == [0, 1, 2, 3, 4]
+    reader.set(field(reader, 3), [2])
+    assert reader.picture("predict").header["blank"] == [0, 1, 2, 4]
+    before = reader.picture("predict").header["id"]
+    reader.press_key("check")
+    assert reader.picture("predict").header["blank"] == []
+    assert reader.picture("predict").header["id"] != before, "or the browser would not draw it again"
+
+
 def test_a_wrong_mask_says_which_rows_and_once_revealed_which_cells() -> None:
     reader = opened("mask")
     for query in range(5):
