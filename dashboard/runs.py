@@ -104,6 +104,13 @@ class Runs(Generic[Config, Event]):
             if run := self._runs.get(config):
                 run.seen.pop(visitor, None)
 
+    def forget(self, config: Config) -> None:
+        """Forget a run that nobody wants, so that it begins anew; one that somebody wants stays."""
+        with self._lock:
+            run = self._runs.get(config)
+            if run and run.status not in (Status.RUNNING, Status.WAITING):
+                del self._runs[config]
+
     def look(self, config: Config, visitor: str) -> View[Event] | None:
         """What there is of a run, or None; a sign of life of a visitor who wants it."""
         with self._lock:
