@@ -80,7 +80,7 @@ class MaskAnswer:
         return tuple(sorted({query for query, _ in (*self.too_many, *self.missing)}))
 
 
-def check_mask(allowed: Bool[Tensor, "T S"], said: Bool[Tensor, "T S"]) -> MaskAnswer:
+def check_mask(allowed: Bool[Tensor, "T S"], said: Bool[Tensor, "..."]) -> MaskAnswer:
     """Hold a reader's mask against the right one; True = may attend.
 
     Raises:

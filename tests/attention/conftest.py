@@ -7,6 +7,7 @@ from jaxtyping import install_import_hook
 # and a checker would raise before them. `test_package.py` sees to it that the list is complete.
 SHAPED = (
     "attention.block",
+    "attention.comparing",
     "attention.differing_scene",
     "attention.dropout",
     "attention.einsum",
@@ -21,6 +22,7 @@ SHAPED = (
     "attention.masks",
     "attention.multi_head",
     "attention.precision",
+    "attention.predicting",
     "attention.reference",
     "attention.reference_block",
     "attention.sample",

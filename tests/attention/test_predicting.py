@@ -11,7 +11,7 @@ RIGHT = [0.5, 0.25, 0.25, 0.0]
 
 
 def test_a_row_within_its_tolerance_is_right() -> None:
-    answer = check_row(RIGHT, [0.5, 0.25, 0.25, 0.0], 0)
+    answer = check_row(RIGHT, [0.5, 0.25, 0.25, 0.0], 0.0)
     assert answer.right
     assert answer.total == 1
     assert check_row(RIGHT, [0.53, 0.22, 0.25, 0.03], 0.05).right

@@ -148,6 +148,11 @@ class Reader:
         self.clicked = {}
         return self.rerun()
 
+    def forget_link(self) -> "Reader":
+        """Lose the parameters of the address, as a browser does on the way to another page."""
+        self.app.query_params.clear()
+        return self
+
     def press(self, label: str) -> "Reader":
         """Press a button of the page."""
         return self._send(WidgetState(id=self.buttons[label].id, trigger_value=True))

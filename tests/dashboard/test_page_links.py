@@ -114,7 +114,7 @@ def test_what_is_taken_is_possible(text: str) -> None:
         if parameter.is_possible(text):
             value = parameter.value(text)  # does not raise
             numbers = [known for known in values.values() if not isinstance(known, str)]
-            if name in ("of_head", "of_block"):  # moved into the scene by the page
+            if name in ("of_head", "of_block", "of_query"):  # moved into the scene by the page
                 assert 0 <= value <= 9999
             elif isinstance(value, str):
                 assert value in values

@@ -8,6 +8,7 @@ import torch
 from attention.config import AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.multi_head import attend_masked
+from dashboard.take_home import LABEL
 from tests.dashboard.helpers import Reader, assert_shows, decode, link, number
 
 SCENE = AttentionConfig(embed_dim=12, num_heads=3, num_tokens=5)
@@ -110,6 +111,12 @@ def test_revealing_shows_the_row_and_hiding_takes_it_back() -> None:
     assert [row[4] == "masked" for row in table] == (~MASK.allowed[QUERY]).tolist()
     reader.press_key("hide_again")
     assert reader.picture("predict").header["blank"] == [QUERY]
+
+
+def test_nothing_can_be_taken_home_before_it_is_revealed() -> None:
+    reader = opened()
+    assert LABEL not in reader.expanders
+    assert LABEL in reader.press_key("do_reveal").expanders
 
 
 def test_another_question_is_asked_anew() -> None:

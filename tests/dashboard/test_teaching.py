@@ -63,7 +63,7 @@ def test_nothing_of_the_sidebar_is_left_where_all_of_it_is_hidden() -> None:
 
 
 def test_what_is_hidden_stays_hidden_on_the_next_page() -> None:
-    reader = Reader(**link(SMALL), hide="code", view="projector").open("masks")
+    reader = Reader(**link(SMALL), hide="code", view="projector").forget_link().open("masks")
     assert is_hidden(reader, "code")
     assert view(reader) == "projector"
     assert reader.parameter("hide") == "code"
@@ -106,8 +106,10 @@ def test_what_a_teacher_hides_is_in_the_link() -> None:
 
         said = {"pin": ["1-2-3"], "rules": ["window", "T ≠ S"], "hide": ["code"]}
         st.code(link_to(said, ["pages", "steps"], "projector"), language=None)
+        st.code(link_to(said, [], "screen"), language=None)
 
-    (code,) = AppTest.from_function(script).run().code
+    code, screen = AppTest.from_function(script).run().code
+    assert "hide" not in screen.value
     expected = {"pin": ["1-2-3"], "rules": ["window", "T ≠ S"], "hide": ["pages,steps"], "view": ["projector"]}
     assert parse_qs(urlsplit(code.value).query) == expected
 

@@ -29,7 +29,9 @@ class Chart {
 
   remove() {
     this.resizing.disconnect();
-    Plotly.purge(this.plot);
+    const { plot } = this;
+    this.drawn?.finally(() => Plotly.purge(plot)); // not in the middle of it
+    this.root.outerHTML = this.markup; // the page may draw into the same place again, which would then have all twice
   }
 
   show(message) {
@@ -75,7 +77,7 @@ class Chart {
       xaxis: axis(layout.xaxis, false),
       yaxis: axis(layout.yaxis, true),
     };
-    Plotly.react(this.plot, data, whole, { displayModeBar: false, showTips: false, responsive: false });
+    this.drawn = Plotly.react(this.plot, data, whole, { displayModeBar: false, showTips: false, responsive: false });
   }
 
   // Outside of the plot, which is one image to whoever does not see it.

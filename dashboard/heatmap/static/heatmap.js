@@ -54,7 +54,9 @@ class View {
   remove() {
     this.resizing.disconnect();
     document.removeEventListener("fullscreenchange", this.onFullscreen);
-    Plotly.purge(this.parts.plot);
+    const { plot } = this.parts;
+    this.drawn?.finally(() => Plotly.purge(plot)); // not in the middle of it
+    this.root.outerHTML = this.markup; // the page may draw into the same place again, which would then have all twice
   }
 
   show(scene) {
@@ -118,7 +120,7 @@ class View {
     stage.style.height = `${this.grid.height + margin.t + margin.b}px`;
     const { data, layout, config } = figure(this, margin, view);
     this.laying = true;
-    Plotly.react(plot, data, layout, { ...config, ...this.modebar() });
+    this.drawn = Plotly.react(plot, data, layout, { ...config, ...this.modebar() });
     this.laying = false;
     if (!this.bound) {
       this.bound = true;
@@ -180,7 +182,7 @@ class View {
     const update = tickUpdate(this);
     if (!update) return;
     this.laying = true;
-    Plotly.relayout(this.parts.plot, update);
+    this.drawn = Plotly.relayout(this.parts.plot, update);
     this.laying = false;
   }
 
