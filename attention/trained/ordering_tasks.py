@@ -11,15 +11,15 @@ RANK: Final = "the number of this rank"
 FIRST: Final = "the first card"
 SECOND: Final = "the second card"
 
-_NUMBERS: Final = 24
-_SORTED: Final = 12
+_NUMBERS: Final = 64
+_SORTED: Final = 10
 
 _NAMES: Final = "abcdefgh"
-_VALUES: Final = 6
+_VALUES: Final = 10
 _QUESTIONS: Final = 24
 _CARDS: Final = tuple(f"{name}{value}" for name in _NAMES for value in range(_VALUES))
-_ASKED: Final = tuple(f"{a}{b}?" for a in _NAMES for b in _NAMES if a != b)
-_ANSWERS: Final = tuple(f"{x},{y}" for x in range(_VALUES) for y in range(_VALUES))
+_ASKED: Final = tuple(f"{a}−{b}" for a in _NAMES for b in _NAMES if a != b)
+_ANSWERS: Final = tuple(f"{x}".replace("-", "−") for x in range(1 - _VALUES, _VALUES))
 
 
 def _sort(generator: torch.Generator, size: int) -> Batch:
@@ -30,16 +30,15 @@ def _sort(generator: torch.Generator, size: int) -> Batch:
 
 
 def _two_keys(generator: torch.Generator, size: int) -> Batch:
-    """A card of each name, in any order, then questions for two of them; right are both values, in the order asked."""
+    """A card of each name with a number of its own, in any order, then questions: one card's number less another's."""
     num = len(_NAMES)
-    names = shuffled(generator, size, num)
-    values = torch.randint(_VALUES, (size, num), generator=generator)
+    names, values = shuffled(generator, size, num), shuffled(generator, size, _VALUES)[:, :num]
     asked = torch.randint(len(_ASKED), (size, _QUESTIONS), generator=generator)
     first, rest = asked // (num - 1), asked % (num - 1)
     second = rest + (rest >= first)
     place = names.argsort(dim=1)  # where the card of a name lies
     at_first, at_second = place.gather(1, first), place.gather(1, second)
-    answer = values.gather(1, at_first) * _VALUES + values.gather(1, at_second)
+    answer = values.gather(1, at_first) - values.gather(1, at_second) + _VALUES - 1
 
     cards, before = names * _VALUES + values, nowhere(size, num)
     tokens = torch.cat([cards, len(_CARDS) + asked], dim=1)
@@ -77,10 +76,10 @@ SORT_TASK: Final = Task(
 )
 TWO_KEYS_TASK: Final = Task(
     name="two keys",
-    says="Cards, each with a name and a number, then questions for two names: give both numbers, in that order.",
+    says="Cards, each with a name and a number, then questions: take one card's number from another's.",
     vocabulary=(*_CARDS, *_ASKED, *_ANSWERS),
     length=len(_NAMES) + _QUESTIONS,
-    chance=1 / len(_ANSWERS),
+    chance=1 / _VALUES,
     patterns=(FIRST, SECOND),
     draw=_two_keys,
 )

@@ -15,7 +15,7 @@ from attention.trained.task import Batch, Task, nowhere
 
 SUBJECT: Final = "the subject"
 _LENGTH: Final = 32
-_DRAWS: Final = 64  # more than the choices that a sequence of this length needs
+_DRAWS: Final = 72  # three choices for every two words, and the last sentence may be cut off: at most 70
 _NOUNS: Final = (("dog", "dogs"), ("cat", "cats"), ("bird", "birds"), ("boy", "boys"), ("tree", "trees"))
 _VERBS: Final = (("sleeps", "sleep"), ("sings", "sing"), ("runs", "run"), ("is", "are"))
 _STEMS: Final = ("(sleep)", "(sing)", "(run)", "(be)")
