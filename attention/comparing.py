@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -31,7 +32,8 @@ class Gap:
         of_mean: whether heads were averaged first, since there are not as many on both sides.
         largest: the largest size of a difference.
         at: where that is: (matrix, row, column).
-        moved: of weights the share of a row's weight that lies elsewhere in B, mean over rows: Σ|b − a| / 2; else None.
+        moved: of weights the share of a row's weight that lies elsewhere in B, mean over rows: Σ|b − a| / 2 over all
+            keys, those that only one side has included; else None.
     """
 
     matrices: int
@@ -77,6 +79,7 @@ def apart(
     if step not in COMPARED:
         raise ValueError(f"{step!r} is no step that can be subtracted; these can: {', '.join(COMPARED)}.")
     ours, theirs = (getattr(trace, step).double() for trace in (a, b))
+    moved = _moved(ours, theirs) if step == "weights" else None
     for axis in _TOKEN_AXES.get(step, _OF_TOKENS):
         shared = min(ours.shape[axis], theirs.shape[axis])
         ours, theirs = ours.narrow(axis, 0, shared), theirs.narrow(axis, 0, shared)
@@ -89,10 +92,18 @@ def apart(
     by = by if by.ndim == 3 else by[None]  # (R, C) -> (1, R, C)
     sizes = by.abs()
     matrix, row, column = (int(i) for i in torch.unravel_index(sizes.argmax(), sizes.shape))
-    weighs = step == "weights"
-    moved = sizes.sum(-1).mean().item() / 2 if weighs else None
     gap = Gap(len(by), of_mean, sizes.max().item(), (matrix, row, column), moved)
-    return Apart(by, _allowed_by_either(scenes, by.shape[-1]) if weighs else None, gap)
+    return Apart(by, _allowed_by_either(scenes, by.shape[-1]) if step == "weights" else None, gap)
+
+
+def _moved(ours: Float[Tensor, "B H T S"], theirs: Float[Tensor, "B G U R"]) -> float:
+    """The share of a row's weight that lies elsewhere, mean over the rows that both have: see `Gap`."""
+    if ours.shape[1] != theirs.shape[1]:
+        ours, theirs = (x.mean(1, keepdim=True) for x in (ours, theirs))
+    rows, keys = min(ours.shape[2], theirs.shape[2]), max(ours.shape[3], theirs.shape[3])
+    # a key that one side has not gets nothing there
+    ours, theirs = (F.pad(x[:, :, :rows], (0, keys - x.shape[3])) for x in (ours, theirs))
+    return (theirs - ours).abs().sum(-1).mean().item() / 2
 
 
 def _allowed_by_either(scenes: tuple[AttentionConfig, AttentionConfig], tokens: int) -> Bool[Tensor, "R C"] | None:

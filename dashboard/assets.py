@@ -6,6 +6,7 @@ so a browser may keep the files for good and never mixes two releases.
 
 import gzip
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -23,6 +24,10 @@ _PLOTLY: Final = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 # what the first picture does without: loaded once a chart is drawn, or a picture taken home
 LATER: Final = {"chart.js", "chart.css", "export.js", "inline.js", "standalone.js", "svg.js"}
+
+# a link that hides something, or is for a projector or a handout; and what it waits behind until `teaching` has spoken
+_HIDES: Final = re.compile(rb"(^|&)(hide|view)=")
+_CURTAIN: Final = b"<style>body:not(:has(.view)) :is([data-testid=stSidebar], .stMain) { visibility: hidden }</style>"
 
 # Sent with every message, so it holds only the way to the files.
 _SCRIPT: Final = """
@@ -62,7 +67,9 @@ class Early:
     """Has the browser load and run with the first page already what the picture will need.
 
     It would otherwise hear of Plotly, which takes it half a second, only once the page's first run has come back; until
-    then it mostly waits. To Streamlit's page, which is HTML and small, tags are added; nothing else is touched.
+    then it mostly waits. And where the link hides something, nothing is seen until the page has been told what:
+    Streamlit draws HTML, `teaching`'s style sheet too, later than the controls. To Streamlit's page, which is HTML and
+    small, tags are added; nothing else is touched.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -72,6 +79,7 @@ class Early:
         """Answer as the app does, HTML with the tags in its head."""
         held: Message | None = None  # the start of an answer in HTML, whose length is not known yet
         body = b""
+        curtain = _CURTAIN if _HIDES.search(scope.get("query_string", b"")) else b""
 
         async def with_tags(message: Message) -> None:
             nonlocal held, body
@@ -82,7 +90,7 @@ class Early:
             else:
                 body += message.get("body", b"")
                 if not message.get("more_body"):
-                    body = body.replace(b"<head>", b"<head>" + _tags(), 1)
+                    body = body.replace(b"<head>", b"<head>" + _tags() + curtain, 1)
                     MutableHeaders(scope=held)["Content-Length"] = str(len(body))
                     await send(held)
                     await send({"type": "http.response.body", "body": body})

@@ -126,11 +126,12 @@ def go(scene: Scene) -> None:
     st.switch_page(f"app_pages/{scene.page}.py", query_params=said)
 
 
-def to_look_for() -> str:
-    """What to look for in the scene that the link names, as long as it is on screen; empty otherwise."""
-    scene = BY_KEY.get(st.query_params.get(_SCENE, ""))
-    state = st.session_state
-    if scene is None or any(state.get(name, value) != value for name, value in scene.values):
+def to_look_for(page: str) -> str:
+    """What to look for in the scene that the link names, as long as it is on screen, on its page; empty otherwise."""
+    scene, state, asked = BY_KEY.get(st.query_params.get(_SCENE, "")), st.session_state, st.query_params
+    if scene is None or scene.page != page or any(state.get(name, value) != value for name, value in scene.values):
+        return ""
+    if any(asked.get(name) != text for name, text in scene.clicked if name != "pin"):  # a pin changes no number
         return ""
     return f"**{scene.title}.** {scene.look}"
 

@@ -8,7 +8,7 @@ def notes() -> list[str]:
     smaller = _made_smaller()
     settings = " · ".join(controls.asked().config.in_words.values()) if teaching.is_handout() else ""
     return [
-        *([f":material/school: {looked}"] if (looked := gallery.to_look_for()) else []),
+        *([f":material/school: {looked}"] if (looked := gallery.to_look_for(controls.page())) else []),
         *([f":material/info: {smaller}"] if smaller else []),
         *([f":material/tune: {settings}"] if settings else []),
     ]

@@ -122,9 +122,12 @@ def which_row(mask: MaskConfig) -> int:
 def question() -> str:
     """Draw what is asked for, on the page: one of `QUESTIONS`."""
     keep_in_url("ask")
+    options = rerun(PICTURE, VERDICT)
     return str(
-        st.segmented_control("Fill in", QUESTIONS, default=QUESTIONS[0], required=True, key="ask", bind=_URL)
-    )  # fmt: skip
+        st.segmented_control(
+            "Fill in", QUESTIONS, default=QUESTIONS[0], required=True, key="ask", bind=_URL, on_change=options
+        )
+    )
 
 
 def within() -> float:

@@ -24,6 +24,7 @@ from dashboard.tables import Mark, Table, Value
 
 _CHECKED = "_checked"  # the question, and the answer that was checked
 _REVEALED = "_revealed"  # the question that was revealed
+_SHOWN = "_shown_question"  # the question that the picture's fragment has drawn
 _RIGHT = ":green-badge[:material/check_circle: right]"
 _WRONG = ":red-badge[:material/cancel: not yet]"
 
@@ -48,10 +49,9 @@ def is_revealed(question: Question) -> bool:
     return bool(st.session_state.get(_REVEALED) == question)
 
 
-def is_anything_revealed(scene: tuple[AttentionConfig, MaskConfig]) -> bool:
-    """Whether the reader has asked for an answer that is about this scene."""
-    question = st.session_state.get(_REVEALED)
-    return question is not None and question.scene == scene
+def is_shown_revealed() -> bool:
+    """Whether the reader has asked for the answer to the question on the page, for what stands below it."""
+    return is_revealed(st.session_state[_SHOWN])
 
 
 def fields(question: Question, keys: int) -> list[float | None]:
@@ -95,6 +95,7 @@ def grids(question: Question, said: Bool[Tensor, "T S"], right: Bool[Tensor, "T 
 
 def buttons(question: Question, said: object) -> None:
     """Draw the buttons: check what is filled in; reveal, or hide again."""
+    st.session_state[_SHOWN] = question
     with st.container(horizontal=True):
         st.button("Check", type="primary", key="check", on_click=_keep, args=(_CHECKED, (question, _frozen(said))))
         with st.container(key="reveal", width="content"):
@@ -145,7 +146,7 @@ def said_of_row(question: Question, answer: RowAnswer) -> str:
     """What the answer came to, as Markdown."""
     said = [cell.said for cell in answer.cells]
     filled = sum(one is not None for one in said)
-    total = f"Yours sum to {answer.total:.3f}; a row of weights sums to 1."
+    total = f"Yours sum to {answer.total:.3f}; a row of weights sums to 1, or to 0 where no key may be seen."
     if not _is_checked(question, said):
         return f"{filled} of {len(said)} filled in. {total}" if filled else "Nothing is filled in yet."
     right = sum(cell.close for cell in answer.cells)
@@ -181,8 +182,8 @@ def rules(mask: MaskConfig) -> str:
     said = [
         f"the key is not after the query{prefix}" if mask.causal else "",
         f"the key is fewer than {mask.window} positions away" if mask.window is not None else "",
-        f"the first {mask.padding_left} keys are padding" if mask.padding_left else "",
-        f"the last {mask.padding_right} keys are padding" if mask.padding_right else "",
+        f"the key is not one of the first {mask.padding_left}, which are padding" if mask.padding_left else "",
+        f"the key is not one of the last {mask.padding_right}, which are padding" if mask.padding_right else "",
         f"both are in the same document of {mask.document} tokens" if mask.document is not None else "",
         f"they are a multiple of {mask.stride} positions apart" if mask.stride is not None else "",
     ]
@@ -192,6 +193,8 @@ def rules(mask: MaskConfig) -> str:
         where = f" There are {mask.num_queries} queries and {mask.num_keys} keys, aligned at the {mask.corner}: " + (
             "the last query stands at the last key." if mask.corner == "bottom-right" else "query 0 stands at key 0."
         )
+    if mask.num_queries > mask.num_keys and mask.corner == "bottom-right" and mask.document is not None:
+        where += " Queries that stand before key 0 belong to the first document."
     if not listed:
         return f"**Which keys may each query attend to?** No rule forbids any.{where}"
     return f"**Which keys may each query attend to?** All of these hold: {'; '.join(listed)}.{where}"

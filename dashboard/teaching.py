@@ -4,7 +4,8 @@ What is hidden is drawn all the same and taken out by the style sheet: a control
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from html import escape
+from functools import cache, partial
+from pathlib import Path
 from typing import Final
 
 import streamlit as st
@@ -39,6 +40,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 VIEWS: Final = ("screen", "projector", "handout")
 
+_STYLES: Final = Path(__file__).with_name("views")
 _HIDE: Final = "_hide"
 _VIEW: Final = "_view"
 _SHARE: Final = "_share"
@@ -60,7 +62,8 @@ def apply() -> None:
     for name, value in _in_link(state[_HIDE], state[_VIEW]).items():
         if st.query_params.get(name) != value:
             st.query_params[name] = value
-    st.html(f"{style(state[_HIDE])}<div class='view {escape(state[_VIEW])}'></div>")
+    # `assets` waits for the mark before it lets anything of a page be seen that hides something
+    st.html(f"{style(state[_HIDE])}{_style_of(state[_VIEW])}<div class='view'></div>")
 
 
 def is_handout() -> bool:
@@ -94,6 +97,12 @@ def style(hidden: Collection[str]) -> str:
     return f"<style>{', '.join(selectors)} {{ display: none !important; }}</style>" if selectors else ""
 
 
+@cache
+def _style_of(view: str) -> str:
+    """The style sheet of a view, as HTML; a screen needs none."""
+    return "" if view == VIEWS[0] else f"<style>{(_STYLES / f'{view}.css').read_text(encoding='utf-8')}</style>"
+
+
 def link_to(said: Mapping[str, Sequence[str]], hidden: Iterable[str], view: str) -> str:
     """A link to what is on screen.
 
@@ -125,7 +134,9 @@ def draw(said: Callable[[], Mapping[str, Sequence[str]]]) -> None:
 
     @st.fragment(key=_SHARE)
     def button() -> None:
-        if st.button("Teacher's link", icon=":material/school:", key="share", width="stretch"):
+        # a control that moved just before may say which fragments run: this one then has to say so too
+        asked = partial(st.rerun, [_SHARE])
+        if st.button("Teacher's link", icon=":material/school:", key="share", on_click=asked, width="stretch"):
             panel()
 
     button()

@@ -168,7 +168,7 @@ def verdict() -> None:
 
     found = cached.verdict(KEY, scene, asked_for.tolerance, judge)
     lesson.judged(line, (KEY, scene), found, scene)
-    if predict_panel.is_anything_revealed(scene):  # the answer is in what can be taken home
+    if predict_panel.is_shown_revealed():  # the answer is in what can be taken home
         take_home.draw(scene, found)
 
 

@@ -17,7 +17,7 @@ st.markdown(
 for row in gallery.rows(gallery.SCENES, COLUMNS):
     for place, scene in zip(st.columns(COLUMNS, gap="medium"), row, strict=False):
         with place.container(border=True, key=f"scene_{scene.key}", height="stretch"):
-            st.subheader(scene.title, anchor=False)
+            st.header(scene.title, anchor=False)
             st.markdown(scene.look)
             if st.button(
                 f"Open in “{TITLES[scene.page]}”",

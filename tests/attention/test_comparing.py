@@ -95,6 +95,21 @@ def test_how_much_weight_moves_by_hand() -> None:
     assert found.by.tolist() == [[[-0.75, 0.75], [0.0, 0.0]]]
 
 
+def test_weight_on_keys_that_one_side_has_not_has_moved_too() -> None:
+    """A query that gives a new key a third takes a third from the others, and not half of that."""
+    short = AttentionConfig(embed_dim=2, num_heads=1, num_tokens=2, causal=False)
+    long = replace(short, num_tokens=3)
+    two = replace(attend_as_configured(short), weights=torch.tensor([[[[0.5, 0.5], [0.25, 0.75]]]]))
+    third = [0.0, 0.25, 0.75]
+    three = replace(attend_as_configured(long), weights=torch.tensor([[[[0.25, 0.25, 0.5], [0.25, 0.75, 0.0], third]]]))
+    for one, other, scenes in ((two, three, (short, long)), (three, two, (long, short))):
+        found = apart("weights", one, other, scenes)
+        assert found is not None
+        assert found.by.shape == (1, 2, 2)
+        # row 0 gives half to the new key, row 1 nothing; the third is not shared
+        assert found.gap.moved == 0.25
+
+
 def test_a_cell_is_hatched_only_where_both_masks_forbid_it() -> None:
     causal = replace(A, causal=True)
     assert gap("weights", A, causal).allowed is None

@@ -1,6 +1,7 @@
 """For readers who read a screen differently: what axe finds, the table under a picture, keyboard, focus, motion."""
 
 import re
+from dataclasses import replace
 from itertools import cycle
 from typing import Final
 
@@ -22,9 +23,31 @@ SOME: Final = list(zip(paths(), cycle((DARK_PHONE, LIGHT, PHONE, DARK)), strict=
 
 
 @pytest.mark.parametrize(("path", "look"), SOME, ids=[f"{path or 'first'}-{look.name}" for path, look in SOME])
-def test_axe_finds_nothing_of_ours(browser: Browser, server: Server, path: str, look: Look) -> None:
-    with looked_at(browser, server, path, look) as page:
+def test_a_page_is_for_everybody(browser: Browser, server: Server, path: str, look: Look) -> None:
+    """Nothing moves for who asks for that, every picture says what is to be seen and has a table, axe finds nothing."""
+    still = replace(look, others={**look.others, "reduced_motion": "reduce"})
+    with looked_at(browser, server, path, still) as page:
+        assert page.evaluate(MOVING) == []
+        pictures = page.locator(".heads").all()
+        assert pictures or path == "scenes"
+        for picture in pictures:
+            assert_says_what_is_seen(page, picture)
         assert [one for one in examine(page, with_sidebar=not path) if one.whose == "ours"] == []
+        assert page.evaluate(MOVING) == [], "now that everything is open"
+        for picture in pictures:
+            head, *rows = cells(picture)
+            assert len(head) > 1
+            assert rows
+            assert all(len(row) == len(head) and all(row) for row in rows)
+
+
+def assert_says_what_is_seen(page: Page, picture: Locator) -> None:
+    stage = picture.locator(".stage")
+    label = stage.get_attribute("aria-label") or ""
+    assert re.search(r"largest|farthest|no difference|Every number|two keys|left blank", label), label
+    described = page.locator(f"#{stage.get_attribute('aria-describedby')}")
+    assert "Arrow keys" in (described.text_content() or "")
+    assert picture.locator(".twin table").count() == 0, "made when it is opened"
 
 
 def test_whose_a_finding_is(browser: Browser, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,25 +76,6 @@ def cells(picture: Locator) -> list[list[str]]:
 
 def number(text: str) -> np.float32:
     return np.float32(text.replace("−", "-").replace("∞", "inf"))
-
-
-@pytest.mark.parametrize("path", paths())
-def test_every_picture_has_a_table_and_says_what_is_seen(open_page: OpenPage, path: str) -> None:
-    page = open_page("num_tokens=5&embed_dim=24&num_heads=2", path, waits=False)
-    at_rest(page)
-    assert page.locator(".heads").count() or path == "scenes"
-    for picture in page.locator(".heads").all():
-        stage = picture.locator(".stage")
-        label = stage.get_attribute("aria-label") or ""
-        assert re.search(r"largest|farthest|no difference|Every number|two keys|left blank", label), label
-        described = page.locator(f"#{stage.get_attribute('aria-describedby')}")
-        assert "Arrow keys" in (described.text_content() or "")
-        assert picture.locator(".twin table").count() == 0, "made when it is opened"
-        picture.locator(".twin summary").click()
-        head, *rows = cells(picture)
-        assert len(head) > 1
-        assert rows
-        assert all(len(row) == len(head) and all(row) for row in rows)
 
 
 def test_the_table_has_the_numbers_and_follows_them(open_page: OpenPage) -> None:
@@ -263,9 +267,8 @@ MOVING: Final = """
 """
 
 
-@pytest.mark.parametrize("path", [path for path in paths() if path != "scenes"])  # nothing there is drawn, or moves
-def test_who_asks_for_less_motion_gets_none(open_page: OpenPage, path: str) -> None:
-    page = open_page("num_tokens=5&embed_dim=24&num_heads=2", path, reduced_motion="reduce")
+def test_who_asks_for_less_motion_gets_none_while_something_changes(open_page: OpenPage) -> None:
+    page = open_page("num_tokens=5&embed_dim=24&num_heads=2", reduced_motion="reduce")
     assert page.evaluate(MOVING) == []
     page.locator("[data-testid=stExpander] summary").last.click()
     page.locator(".twin summary").first.click()

@@ -106,3 +106,28 @@ def test_a_lesson_from_the_link_to_the_script(open_page: OpenPage, tmp_path: Pat
     head, query = int(printed[1]), int(printed[2])
     expected = weights(replace(SCENE, causal=False))[head, query]
     assert torch.equal(torch.tensor([float(text) for text in printed[3].split()]), expected)
+
+
+# The parts that a frame showed, of those that may be hidden, from the first frame on.
+WATCH = """
+  window.shown = new Set();
+  const parts = { seed: ".st-key-seed", pages: "[data-testid=stSidebarNav]", steps: ".st-key-steps" };
+  const look = () => {
+    for (const [name, selector] of Object.entries(parts)) {
+      const part = document.querySelector(selector);
+      if (part?.checkVisibility({ visibilityProperty: true })) window.shown.add(name);
+    }
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+"""
+
+
+def test_what_a_link_hides_is_never_seen_not_even_while_the_page_opens(open_page: OpenPage) -> None:
+    page = open_page()
+    page.context.add_init_script(WATCH)
+    for hidden, seen in (("", {"seed", "pages", "steps"}), ("hide=seed,pages", {"steps"})):
+        page.goto(f"{page.url.split('?')[0]}?{hidden}")
+        judged(page)
+        page.wait_for_function("wanted => wanted.every((name) => window.shown.has(name))", arg=sorted(seen))
+        assert set(page.evaluate("() => [...window.shown]")) == seen

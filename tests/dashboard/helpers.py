@@ -371,7 +371,7 @@ class Answer:
     body: bytes
 
 
-def get(app: ASGIApp, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+def get(app: ASGIApp, path: str, headers: Mapping[str, str] | None = None, query: str = "") -> Answer:
     """Ask an ASGI app, as its server would. Starlette's own client needs a package that is not installed.
 
     `path` is as the app gets it: percent signs are already decoded.
@@ -386,7 +386,7 @@ def get(app: ASGIApp, path: str, headers: Mapping[str, str] | None = None) -> An
         "path": path,
         "raw_path": path.encode(),
         "root_path": "",
-        "query_string": b"",
+        "query_string": query.encode(),
         "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 2),

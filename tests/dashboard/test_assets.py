@@ -218,6 +218,16 @@ def test_the_page_names_what_the_picture_will_need() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "waits"),
+    [("hide=seed", True), ("seed=3&view=handout", True), ("", False), ("seed=3", False), ("a=hide&review=1", False)],
+)
+def test_a_link_that_hides_something_waits_until_it_is_hidden(query: str, waits: bool) -> None:
+    answer = get(page_app(b"<head></head>"), "/", query=query)
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert (b"<style>body:not(:has(.view))" in answer.body) == waits
+
+
+@pytest.mark.parametrize(
     ("kind", "status"), [("application/json", 200), ("text/javascript", 200), ("text/html", 404), ("text/html", 304)]
 )
 def test_what_is_no_page_is_left_as_it_is(kind: str, status: int) -> None:

@@ -81,6 +81,23 @@ def test_what_to_look_for_goes_when_something_is_moved() -> None:
     assert not any(caption.startswith(words) for caption in reader.captions)
 
 
+def is_told(reader: Reader, key: str) -> bool:
+    return any(caption.startswith(f":material/school: **{BY_KEY[key].title}.**") for caption in reader.captions)
+
+
+@pytest.mark.parametrize(("a", "told"), [("full-seed42-float32", True), ("full-seed7-float32", False)])
+def test_what_to_look_for_is_not_told_of_another_a(a: str, told: bool) -> None:
+    reader = Reader("compare", scene="causal", num_tokens="12", a=f"12x12-of-768-{a}")
+    assert is_told(reader, "causal") == told
+
+
+def test_what_to_look_for_is_told_on_its_own_page_only() -> None:
+    """On the page of masks token 0 need not see itself."""
+    asked = {"scene": "rows", "num_tokens": "12", "rules": "padding", "pad_left": "1"}
+    assert not is_told(Reader("masks", **asked), "rows")
+    assert is_told(Reader(**asked), "rows")
+
+
 def test_rows() -> None:
     weights = attend_as_configured(config("rows")).weights[0]
     assert (weights[:, 0, 0] == 1).all()

@@ -1,13 +1,18 @@
 """The page of predictions: nothing gives the answer away before it is revealed, and it is judged as it should be."""
 
 import json
+import re
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from attention.config import AttentionConfig
 from attention.mask_config import MaskConfig
+from attention.masks import Corner
 from attention.multi_head import attend_masked
+from dashboard.predict_panel import rules
 from dashboard.take_home import LABEL
 from tests.dashboard.helpers import Reader, assert_shows, decode, link, number
 
@@ -126,9 +131,73 @@ def test_another_question_is_asked_anew() -> None:
     assert [row[2] for row in reader.table_of("predict")] == ["–"] * 5
 
 
+def can_take_home(reader: Reader) -> bool:
+    """Whether the last run drew the expander; it has to have drawn what stands below the picture."""
+    assert any("tables steps" in html.proto.body for html in reader.app.get("html"))
+    return any(expander.label == LABEL for expander in reader.app.expander)
+
+
+@pytest.mark.parametrize(("moved", "value"), [("of_head", 0), ("of_query", 2), ("ask", "mask"), ("seed", 5)])
+def test_what_can_be_taken_home_has_no_answer_to_the_next_question(moved: str, value: object) -> None:
+    assert not can_take_home(opened())
+    reader = opened().press_key("do_reveal")
+    assert can_take_home(reader)
+    assert not can_take_home(reader.set(moved, value))
+
+
 def test_the_answer_is_in_no_link() -> None:
     reader = filled(opened(), right_row().tolist()).press_key("do_reveal")
     assert not any("said" in name or "reveal" in name for name in reader.app.query_params)
+
+
+def test_a_row_of_nothing_is_not_said_to_sum_to_1() -> None:
+    reader = opened(rules="padding", pad_left="4", pad_right="0")
+    filled(reader, [1, 0, 0, 0, 0]).press_key("check")
+    assert badge(reader).endswith("a row of weights sums to 1, or to 0 where no key may be seen.")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.builds(
+        MaskConfig,
+        num_queries=st.integers(1, 8),
+        num_keys=st.integers(1, 8),
+        causal=st.booleans(),
+        window=st.sampled_from([None, 1, 2, 5]),
+        prefix=st.sampled_from([None, 0, 1, 3]),
+        padding_left=st.integers(0, 2),
+        padding_right=st.sampled_from([0, 1, 9]),
+        document=st.sampled_from([None, 1, 2, 3]),
+        stride=st.sampled_from([None, 1, 2, 3]),
+        corner=st.sampled_from(Corner),
+    )
+)
+def test_the_rules_in_words_are_enough_to_work_the_mask_out(mask: MaskConfig) -> None:
+    """Read by somebody who knows nothing but these words."""
+    said = rules(mask)
+
+    def says(pattern: str) -> int | None:
+        found = re.search(pattern, said)
+        return int(found[1]) if found else None
+
+    last_at_last = "the last query stands at the last key" in said
+    before_first = "before key 0 belong to the first document" in said
+    first_seen, window = says(r"or the key is one of the first (\d+)[;.]"), says(r"fewer than (\d+) positions")
+    left, right = says(r"not one of the first (\d+), which"), says(r"not one of the last (\d+), which")
+    document, stride = says(r"document of (\d+) token"), says(r"multiple of (\d+) position")
+    for query in range(mask.num_queries):
+        place = query + (mask.num_keys - mask.num_queries if last_at_last else 0)
+        stands = max(0, place) if before_first else place
+        for key in range(mask.num_keys):
+            expected = (
+                ("not after the query" not in said or key <= place or key < (first_seen or 0))
+                and (window is None or abs(place - key) < window)
+                and key >= (left or 0)
+                and key < mask.num_keys - (right or 0)
+                and (document is None or stands // document == key // document)
+                and (stride is None or (place - key) % stride == 0)
+            )
+            assert mask.allowed[query, key] == expected, (said, query, key)
 
 
 def test_a_mask_is_filled_in_row_by_row() -> None:
