@@ -29,10 +29,7 @@ def knocked_out(model: Model, batch: Batch) -> Float[Tensor, "L H"]:
     """The accuracy without each head, one at a time, by layer and head."""
     heads = range(model.config.heads)
     return torch.tensor(
-        [
-            [accuracy(model.without_head(layer, head), batch) for head in heads]
-            for layer in range(model.config.layers)
-        ]
+        [[accuracy(model.without_head(layer, head), batch) for head in heads] for layer in range(model.config.layers)]
     )
 
 

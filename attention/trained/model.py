@@ -171,9 +171,13 @@ def check_tokens(config: TrainConfig, tokens: Tensor) -> None:
     task = config.learns
     shape, size = tuple(tokens.shape), len(task.vocabulary)
     if tokens.ndim != 2 or tokens.dtype != torch.int64 or not 1 <= shape[1] <= task.length or not shape[0]:
-        raise ValueError(f"the tokens are {shape} of {tokens.dtype}; {task.name} takes (sequences, 1 to {task.length}).")
+        raise ValueError(
+            f"the tokens are {shape} of {tokens.dtype}; {task.name} takes (sequences, 1 to {task.length})."
+        )
     if tokens.min() < 0 or tokens.max() >= size:
-        raise ValueError(f"tokens run from {int(tokens.min())} to {int(tokens.max())}; {task.name} has 0 to {size - 1}.")
+        raise ValueError(
+            f"tokens run from {int(tokens.min())} to {int(tokens.max())}; {task.name} has 0 to {size - 1}."
+        )
 
 
 def _drawn(name: str, shape: tuple[int, ...], config: TrainConfig) -> Tensor:
@@ -181,4 +185,3 @@ def _drawn(name: str, shape: tuple[int, ...], config: TrainConfig) -> Tensor:
         return torch.ones(shape) if name.endswith(("norm_1_weight", "norm_2_weight")) else torch.zeros(shape)
     drawn = torch.randn(shape, generator=sample.generator(f"train/{name}", config.seed), dtype=torch.float32)
     return drawn * (EMBEDDING_SCALE if name in ("tokens", "positions") else 1 / math.sqrt(shape[1]))
-

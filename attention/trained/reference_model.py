@@ -1,4 +1,7 @@
-"""PyTorch's own answer for every step of a trained model, on the same numbers; nothing is shared with what it checks."""
+"""PyTorch's own answer for every step of a trained model, on the same numbers.
+
+Nothing of what it computes with is shared with what it checks.
+"""
 
 import torch
 import torch.nn.functional as F

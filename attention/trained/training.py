@@ -86,6 +86,18 @@ def train(config: TrainConfig, start: Checkpoint | None = None, *, checkpoint_ev
             run.improve(step, loss)
 
 
+def finished(config: TrainConfig) -> Model:
+    """The model at the end of its run.
+
+    Raises:
+        Diverged: as `train`.
+    """
+    *_, last = train(config, checkpoint_every=config.steps)
+    if last.checkpoint is None:
+        raise AssertionError("the last item of a run has a checkpoint")
+    return last.checkpoint.model
+
+
 def check_start(config: TrainConfig, start: Checkpoint | None) -> None:
     """Refuse to go on from what is not of this run.
 
@@ -106,7 +118,9 @@ def batch_of(config: TrainConfig, step: int) -> Batch:
 
 
 def schedule(step: int) -> float:
-    """What the learning rate is multiplied by at a step; how many there will be does not matter, so a run can be longer.
+    """What the learning rate is multiplied by at a step.
+
+    How many steps there will be does not matter, so that a run can be made longer.
 
     The shape is that of "Attention Is All You Need", section 5.3, with a level part between rise and fall.
     """
@@ -120,7 +134,9 @@ class _Run:
         held = (start.model if start else models.draw(config)).parameters
         self._parameters = {name: tensor.clone().requires_grad_() for name, tensor in held.items()}
         self._model = Model(config, self._parameters)
-        self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=config.learning_rate, weight_decay=WEIGHT_DECAY)
+        self._optimizer = torch.optim.AdamW(
+            self._parameters.values(), lr=config.learning_rate, weight_decay=WEIGHT_DECAY
+        )
         if start:
             self._optimizer.load_state_dict(copy.deepcopy(dict(start.optimizer)))
 

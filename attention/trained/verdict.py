@@ -8,7 +8,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from attention import verify_block
@@ -19,12 +18,12 @@ from attention.verify import ARITHMETIC, Report, Sides, Trace, Verdict, probe
 
 
 @torch.no_grad()
-def verify_model(model: Model, tokens: Int[Tensor, "B T"], tolerance: Tolerance | None = None) -> Verdict:
+def verify_model(model: Model, tokens: Tensor, tolerance: Tolerance | None = None) -> Verdict:
     """Check a model on these sequences. Steps of a layer are named after it: "0: norm_1".
 
     Args:
         model: with its trained weights.
-        tokens: the sequences.
+        tokens: the sequences, (B, T).
         tolerance: of the arithmetic line; by default that of `torch.testing.assert_close`.
     """
     tolerance = tolerance or ARITHMETIC["float32"]
