@@ -55,9 +55,7 @@ def test_the_key_comes_before_the_query(name: str) -> None:
         assert (keys <= torch.arange(keys.shape[1])).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "pattern"), [("previous", 0), ("reverse", 0), ("repeat", 1), ("sort", 0)]
-)
+@pytest.mark.parametrize(("name", "pattern"), [("previous", 0), ("reverse", 0), ("repeat", 1), ("sort", 0)])
 def test_the_key_holds_what_is_asked_for(name: str, pattern: int) -> None:
     batch = drawn(name)
     keys = list(batch.keys.values())[pattern]
@@ -121,7 +119,9 @@ def test_verbs_agree_with_their_subject_and_not_with_a_neighbour() -> None:
         for i in counted:
             assert labels[i][0] == "("
             begins = max((j + 1 for j in range(i) if labels[j] in (".", ",")), default=0)
-            subject = next(j for j in range(begins, i) if labels[j] in nouns)  # the first after a comma, if there is one
+            subject = next(
+                j for j in range(begins, i) if labels[j] in nouns
+            )  # the first after a comma, if there is one
             assert keys[row][i] == subject
             plural = targets[i] in {"sleep", "sing", "run", "are"}
             assert plural is (labels[subject] in plurals)
@@ -134,7 +134,7 @@ def test_verbs_agree_with_their_subject_and_not_with_a_neighbour() -> None:
 
 def test_labels_and_tokens_turn_into_each_other() -> None:
     task = TASKS["agreement"]
-    said = "the dogs near the tree (sleep) .".split()
+    said = ["the", "dogs", "near", "the", "tree", "(sleep)", "."]
     assert task.labels(task.tokens(said)[0]) == said
     with pytest.raises(ValueError, match="'wolf' is not in the vocabulary of agreement"):
         task.tokens(["the", "wolf"])
