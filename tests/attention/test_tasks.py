@@ -107,7 +107,7 @@ def test_brackets_close_what_is_open() -> None:
             else:
                 stack.append(i)
                 deepest = max(deepest, len(stack))
-    assert deepest == 3
+    assert deepest == 2
 
 
 def test_verbs_agree_with_their_subject_and_not_with_a_neighbour() -> None:
