@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from attention.trained.config import TrainConfig
+from attention.trained import TrainConfig, presets
 from dashboard.runs import Status, View
-from dashboard.tables import Table, Value
+from dashboard.tables import Mark, Table, Value
 from dashboard.training import Moment
 
+SHARP: Final = 0.8  # a head that puts so much on the right key is marked
 _HEIGHT: Final = 230
 _POINTS: Final = 150  # that are drawn of a curve: more would only cost time
 
@@ -59,10 +60,13 @@ def curves_in_words(config: TrainConfig, moments: Sequence[Moment]) -> dict[str,
     }
 
 
-def said(config: TrainConfig, view: View[Moment] | None) -> str:
-    """Where the run is, as Markdown."""
+def said(config: TrainConfig, view: View[Moment] | None, shown: int) -> str:
+    """Where the run is, as Markdown; `shown` is the step that is drawn."""
+    task = config.learns.says
     if view is None:
-        return ":gray-badge[:material/hourglass_empty: untrained] Press **Train** and watch the heads."
+        if shown:
+            return f":green-badge[:material/check_circle: trained before] {task} {_reached(config)}"
+        return f":gray-badge[:material/hourglass_empty: untrained] {task} Press **Train** and watch the heads."
     last = view.events[-1] if view.events else None
     at = f"**{last.accuracy:.1%}** of fresh positions right at step {last.step}" if last else "not begun"
     match view.status:
@@ -78,6 +82,32 @@ def said(config: TrainConfig, view: View[Moment] | None) -> str:
             return f":red-badge[:material/cancel: failed] {view.message}"
 
 
+def _reached(config: TrainConfig) -> str:
+    """What the model that comes with the package reaches, and what fails."""
+    preset = presets()[config.task]
+    words = f"**{preset.accuracy:.1%}** of fresh positions right after {config.steps} steps."
+    if preset.failed and preset.failed_accuracy is not None:
+        words += f" {_change(config, preset.failed)} it gets to {preset.failed_accuracy:.1%}."
+    return words
+
+
+def _change(works: TrainConfig, fails: TrainConfig) -> str:
+    """What differs, in words."""
+    if works.layers != fails.layers:
+        return f"With {fails.layers} {'layer' if fails.layers == 1 else 'layers'}"
+    if works.heads != fails.heads:
+        return f"With {fails.heads} {'head' if fails.heads == 1 else 'heads'}"
+    return "Under a causal mask" if fails.causal else "Without a mask"
+
+
+def said_of_knocked(layer: int, head: int, with_it: float, without: float) -> str:
+    """The accuracy with a head and without it, as Markdown."""
+    return (
+        f":orange-badge[:material/block: knocked out] **Without layer {layer}, head {head}: {without:.1%}** of fresh "
+        f"positions right; with it {with_it:.1%}."
+    )
+
+
 def share(config: TrainConfig, view: View[Moment]) -> float:
     """How much of the run is done, 0 to 1."""
     return view.events[-1].step / config.steps if view.events else 0.0
@@ -91,10 +121,16 @@ def _left(config: TrainConfig, view: View[Moment]) -> str:
     return f"about {view.seconds / done * (1 - done):.0f} s left"
 
 
-def heads_table(found: Mapping[str, Sequence[tuple[int, int, float]]]) -> Table:
-    """For each pattern of the task the heads by how much of their attention lies on the right cell."""
+def heads_table(found: Mapping[str, Sequence[Sequence[float]]]) -> Table:
+    """One row a head: how much of its attention lies on the right key, for each pattern of the task."""
+    layers = next(iter(found.values()))
     rows: list[Sequence[Value]] = []
-    for pattern, heads in found.items():
-        for layer, head, on_cell in heads:
-            rows.append((pattern, f"layer {layer}, head {head}", f"{on_cell:.1%}"))
-    return Table("Attention on the right key, mean over fresh sequences", ("key", "head", "share"), rows)
+    for layer, heads in enumerate(layers):
+        for head in range(len(heads)):
+            shares = [by_layer[layer][head] for by_layer in found.values()]
+            rows.append((f"layer {layer}, head {head}", *(_share(share) for share in shares)))
+    return Table("Attention on the right key, mean over fresh sequences", ("head", *found), rows)
+
+
+def _share(share: float) -> Value:
+    return Mark(f"✓ {share:.1%}", "good") if share >= SHARP else f"{share:.1%}"

@@ -10,12 +10,12 @@ OPENER: Final = "the bracket that is open"
 OPENERS: Final = ("(", "[", "{")
 CLOSE: Final = "?"
 CLOSERS: Final = (")", "]", "}")
-_LENGTH: Final = 24
-_DEPTH: Final = 4
+_LENGTH: Final = 20
+_DEPTH: Final = 2
 
 
 def _brackets(generator: torch.Generator, size: int) -> Batch:
-    """Brackets open and close, one in the other, up to four deep; every closing one is written "?"."""
+    """Brackets open and close, one in the other, up to two deep; every closing one is written "?"."""
     kinds = torch.randint(len(OPENERS), (size, _LENGTH), generator=generator)
     opens = torch.rand(size, _LENGTH, generator=generator) < 0.5
     rows = torch.arange(size)

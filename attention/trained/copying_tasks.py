@@ -5,7 +5,7 @@ from typing import Final
 
 import torch
 
-from attention.trained.task import Batch, Task, nowhere, shuffled
+from attention.trained.task import Batch, Task, shuffled
 
 LETTERS: Final = tuple(string.ascii_lowercase)
 PREVIOUS: Final = "the token before"
@@ -30,7 +30,9 @@ def _reverse(generator: torch.Generator, size: int) -> Batch:
 def _repeat(generator: torch.Generator, size: int) -> Batch:
     """Letters, all different, of which the last 8 to 16 come again up to the end.
 
-    Where they begin to come again differs from sequence to sequence: nothing but the letters tells.
+    Where they begin to come again differs from sequence to sequence: nothing but the letters tells. It takes two
+    layers: in the first each letter looks at the one before, in the second the next one is found by what it knows of
+    the one before.
     """
     shortest, longest = _PERIODS
     period = torch.randint(shortest, longest + 1, (size, 1), generator=generator)
@@ -40,7 +42,9 @@ def _repeat(generator: torch.Generator, size: int) -> Batch:
     tokens = shuffled(generator, size, len(LETTERS)).gather(1, source)
     counted = again & (position < _LENGTH - 1)
     followed = torch.where(counted, position - period + 1, -1)
-    return Batch(tokens, tokens.roll(-1, dims=1), counted, {PREVIOUS: _before(size), FOLLOWED: followed})
+    is_followed = (position > _LENGTH - 2 * period) & (position <= _LENGTH - period)
+    keys = {PREVIOUS: torch.where(is_followed, position - 1, -1), FOLLOWED: followed}
+    return Batch(tokens, tokens.roll(-1, dims=1), counted, keys)
 
 
 def _before(size: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ A layer is a pre-norm block, or the first half of one.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,6 +24,7 @@ from attention.sample import AttentionParameters, BlockParameters
 from attention.trained.config import TrainConfig
 
 ACTIVATION: Final = "relu"
+EMBEDDING_SCALE: Final = 0.5
 _ATTENTION: Final = tuple(field.name for field in fields(AttentionParameters))
 _NORM: Final = ("norm_1_weight", "norm_1_bias")
 _FEED_FORWARD: Final = ("norm_2_weight", "norm_2_bias", "w_1", "b_1", "w_2", "b_2")
@@ -31,11 +32,14 @@ _FEED_FORWARD: Final = ("norm_2_weight", "norm_2_bias", "w_1", "b_1", "w_2", "b_
 
 @dataclass(frozen=True)
 class AttentionLayerTrace:
-    """Every step of a layer that has attention only: x + attention(norm(x))."""
+    """Every step of a layer that has attention only: x + attention(norm(x)).
+
+    `attention` has the steps of an `AttentionTrace`; PyTorch's makes some of them when they are asked for.
+    """
 
     x: Float[Tensor, "B T E"]
     norm_1: Float[Tensor, "B T E"]
-    attention: AttentionTrace
+    attention: Any
     sum_1: Float[Tensor, "B T E"]
 
     @property
@@ -178,13 +182,6 @@ def check_tokens(config: TrainConfig, tokens: Tensor) -> None:
 
 def _drawn(name: str, shape: tuple[int, ...], config: TrainConfig) -> Tensor:
     if len(shape) == 1:
-        return (
-            torch.ones(shape)
-            if name.endswith("norm_1_weight") or name.endswith("norm_2_weight")
-            else torch.zeros(shape)
-        )
+        return torch.ones(shape) if name.endswith(("norm_1_weight", "norm_2_weight")) else torch.zeros(shape)
     drawn = torch.randn(shape, generator=sample.generator(f"train/{name}", config.seed), dtype=torch.float32)
     return drawn * (EMBEDDING_SCALE if name in ("tokens", "positions") else 1 / math.sqrt(shape[1]))
-
-
-EMBEDDING_SCALE = 0.5

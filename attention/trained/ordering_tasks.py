@@ -1,21 +1,20 @@
-"""Tasks in which tokens have an order or a name: sort numbers, and look up two cards at once."""
+"""Tasks with cards: put them in order, and look up two at once."""
 
-from math import comb
 from typing import Final
 
 import torch
 
 from attention.trained.task import Batch, Task, nowhere, shuffled
 
-RANK: Final = "the number of this rank"
+RANK: Final = "the card of this rank"
 FIRST: Final = "the first card"
 SECOND: Final = "the second card"
 
-_NUMBERS: Final = 64
-_SORTED: Final = 10
+_PLACES: Final = 16
+_LETTERS: Final = "abcdefgh"
 
-_NAMES: Final = "abcdefgh"
-_VALUES: Final = 10
+_NAMES: Final = "abcd"
+_VALUES: Final = 6
 _QUESTIONS: Final = 24
 _CARDS: Final = tuple(f"{name}{value}" for name in _NAMES for value in range(_VALUES))
 _ASKED: Final = tuple(f"{a}−{b}" for a in _NAMES for b in _NAMES if a != b)
@@ -23,54 +22,40 @@ _ANSWERS: Final = tuple(f"{x}".replace("-", "−") for x in range(1 - _VALUES, _
 
 
 def _sort(generator: torch.Generator, size: int) -> Batch:
-    """Different numbers; the right one at position i is the i-th smallest."""
-    tokens = shuffled(generator, size, _NUMBERS)[:, :_SORTED]
+    """Cards numbered from 1 up, each with a letter, in any order; the right one at position i is the i-th smallest."""
+    numbers = shuffled(generator, size, _PLACES)
+    letters = torch.randint(len(_LETTERS), (size, _PLACES), generator=generator)
+    tokens = numbers * len(_LETTERS) + letters
     targets, order = tokens.sort(dim=1)
     return Batch(tokens, targets, torch.ones_like(tokens, dtype=torch.bool), {RANK: order})
 
 
 def _two_keys(generator: torch.Generator, size: int) -> Batch:
-    """A card of each name with a number of its own, in any order, then questions: one card's number less another's."""
+    """A card of each name, each with another number, then questions: one card's number less another's.
+
+    Two heads can take one card's number with a plus and the other's with a minus. One head gives out a single
+    average, in which a number would have to count with either sign, depending on the question.
+    """
     num = len(_NAMES)
-    names, values = shuffled(generator, size, num), shuffled(generator, size, _VALUES)[:, :num]
+    values = shuffled(generator, size, _VALUES)[:, :num]
     asked = torch.randint(len(_ASKED), (size, _QUESTIONS), generator=generator)
     first, rest = asked // (num - 1), asked % (num - 1)
     second = rest + (rest >= first)
-    place = names.argsort(dim=1)  # where the card of a name lies
-    at_first, at_second = place.gather(1, first), place.gather(1, second)
-    answer = values.gather(1, at_first) - values.gather(1, at_second) + _VALUES - 1
-
-    cards, before = names * _VALUES + values, nowhere(size, num)
+    answer = values.gather(1, first) - values.gather(1, second) + _VALUES - 1
+    cards, before = torch.arange(num) * _VALUES + values, nowhere(size, num)
     tokens = torch.cat([cards, len(_CARDS) + asked], dim=1)
     targets = torch.cat([cards, len(_CARDS) + len(_ASKED) + answer], dim=1)
     counted = (torch.arange(num + _QUESTIONS) >= num).expand(size, -1)
-    keys = {FIRST: torch.cat([before, at_first], dim=1), SECOND: torch.cat([before, at_second], dim=1)}
+    keys = {FIRST: torch.cat([before, first], dim=1), SECOND: torch.cat([before, second], dim=1)}
     return Batch(tokens, targets, counted, keys)
-
-
-def _chance_of_rank() -> float:
-    """How often the best guess of the i-th smallest is right, from i and the number that stands there; counted out."""
-
-    def sets(rank: int, seen: int, guess: int) -> int:
-        """In how many sets the guess has this rank, among those with the number seen."""
-        above, larger = _NUMBERS - 1 - guess, _SORTED - 1 - rank
-        if seen < guess:
-            return comb(guess - 1, rank - 1) * comb(above, larger) if rank else 0
-        if seen > guess:
-            return comb(guess, rank) * comb(above - 1, larger - 1) if larger else 0
-        return comb(guess, rank) * comb(above, larger)
-
-    numbers, ranks = range(_NUMBERS), range(_SORTED)
-    right = sum(max(sets(rank, seen, guess) for guess in numbers) for rank in ranks for seen in numbers)
-    return right / (_SORTED**2 * comb(_NUMBERS, _SORTED))
 
 
 SORT_TASK: Final = Task(
     name="sort",
-    says="Put the numbers in order: at position i, name the i-th smallest.",
-    vocabulary=tuple(map(str, range(_NUMBERS))),
-    length=_SORTED,
-    chance=_chance_of_rank(),
+    says="Put the cards in the order of their numbers.",
+    vocabulary=tuple(f"{number}{letter}" for number in range(1, _PLACES + 1) for letter in _LETTERS),
+    length=_PLACES,
+    chance=1 / len(_LETTERS),
     patterns=(RANK,),
     draw=_sort,
 )

@@ -7,7 +7,7 @@ the run's seed and the number of the step, so there is no random state to keep.
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -21,7 +21,9 @@ from attention.trained.model import Model
 from attention.trained.task import Batch
 
 WARM_UP: Final = 10  # steps over which the learning rate rises to its value
+STEADY: Final = 300  # steps up to which it stays there; then it falls with the root of the steps
 LARGEST_GRADIENT: Final = 1.0
+WEIGHT_DECAY: Final = 0.01
 DIVERGED: Final = 4.0  # times the loss of one who guesses among all tokens
 
 
@@ -84,6 +86,18 @@ def train(config: TrainConfig, start: Checkpoint | None = None, *, checkpoint_ev
             run.improve(step, loss)
 
 
+def finished(config: TrainConfig) -> Model:
+    """The model at the end of its run.
+
+    Raises:
+        Diverged: as `train`.
+    """
+    *_, last = train(config, checkpoint_every=config.steps)
+    if last.checkpoint is None:
+        raise AssertionError("the last item of a run has a checkpoint")
+    return last.checkpoint.model
+
+
 def check_start(config: TrainConfig, start: Checkpoint | None) -> None:
     """Refuse to go on from what is not of this run.
 
@@ -92,8 +106,6 @@ def check_start(config: TrainConfig, start: Checkpoint | None) -> None:
     """
     if start is None:
         return
-    from dataclasses import replace
-
     if replace(start.model.config, steps=config.steps) != config:
         raise ValueError("the checkpoint is of another run: its config differs in more than the number of steps.")
     if start.step > config.steps:
@@ -105,6 +117,16 @@ def batch_of(config: TrainConfig, step: int) -> Batch:
     return config.learns.batch(sample.generator(f"train/batch {step}", config.seed), config.batch_size)
 
 
+def schedule(step: int) -> float:
+    """What the learning rate is multiplied by at a step.
+
+    How many steps there will be does not matter, so that a run can be made longer.
+
+    The shape is that of "Attention Is All You Need", section 5.3, with a level part between rise and fall.
+    """
+    return min((step + 1) / WARM_UP, 1.0, math.sqrt(STEADY / (step + 1)))
+
+
 class _Run:
     """The parameters that are being trained, and their optimizer."""
 
@@ -112,7 +134,9 @@ class _Run:
         held = (start.model if start else models.draw(config)).parameters
         self._parameters = {name: tensor.clone().requires_grad_() for name, tensor in held.items()}
         self._model = Model(config, self._parameters)
-        self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=config.learning_rate, weight_decay=0.01)
+        self._optimizer = torch.optim.AdamW(
+            self._parameters.values(), lr=config.learning_rate, weight_decay=WEIGHT_DECAY
+        )
         if start:
             self._optimizer.load_state_dict(copy.deepcopy(dict(start.optimizer)))
 
@@ -130,7 +154,7 @@ class _Run:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._parameters.values(), LARGEST_GRADIENT)
         for group in self._optimizer.param_groups:
-            group["lr"] = self._model.config.learning_rate * min(1.0, (step + 1) / WARM_UP)
+            group["lr"] = self._model.config.learning_rate * schedule(step)
         self._optimizer.step()
 
     def checkpoint(self, step: int) -> Checkpoint:

@@ -1,26 +1,22 @@
-"""Train: a small transformer learns a task, and its heads are redrawn while it does; afterwards a timeline."""
+"""Train: a small transformer learns a task, and its heads are redrawn while it does; then a timeline, and knocked-out heads."""
 
 from typing import Final
 
 import streamlit as st
 
-from attention.trained import model, training
-from attention.trained.config import TrainConfig
+from attention.trained import TrainConfig, knocked_out, model, training, verify_model
 from attention.trained.model import Model
-from dashboard import chart, heatmap, lesson, sources, teaching, train_controls, train_panel
-from dashboard.heatmap import Look, Picture, Says
+from dashboard import chart, heatmap, lesson, sources, tables, teaching, train_controls, train_panel
+from dashboard.heatmap import Cell, Look, Says
 from dashboard.runs import Status, View
-from dashboard.training import RUNS, Moment, drawn_of, kept, visitor
+from dashboard.training import RUNS, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
+from dashboard.verdict_panel import Line, table
 
 KEY: Final = "train"
 BEAT: Final = 0.4  # seconds from one picture to the next, while it trains
 _WANTED: Final = "_wanted"  # what this visitor trains
+_KNOCKED: Final = "_knocked"  # the tile of the head that is knocked out
 ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
-
-
-def see(config: TrainConfig) -> View[Moment] | None:
-    """The run, if anybody has asked for it."""
-    return RUNS.look(config, visitor())
 
 
 def start(config: TrainConfig) -> None:
@@ -37,80 +33,110 @@ def stop() -> None:
 
 
 def reset(config: TrainConfig) -> None:
-    """Begin anew: the next press of the button trains from step 0."""
+    """Begin anew: the next press of the button trains from step 0, unless somebody else is at it."""
     stop()
     RUNS.forget(config)
 
 
-def buttons(config: TrainConfig, view: View[Moment] | None) -> None:
+def knock() -> None:
+    """Take the head whose map was clicked, or none any more."""
+    clicked = heatmap.clicked(KEY)
+    st.session_state[_KNOCKED] = None if clicked == "none" else int(clicked.split("-")[0])
+
+
+def buttons(config: TrainConfig, view: View[Moment] | None, is_mine: bool) -> None:
     """Train, stop, go on, reset: those that make sense now."""
-    mine = st.session_state.get(_WANTED) == config
     with st.container(horizontal=True):
-        if mine and view and view.status in ON_THE_WAY:
+        if is_mine:
             st.button("Stop", icon=":material/stop:", key="train_stop", on_click=stop)
-        elif view is None or view.status is Status.STOPPED or (view.status in ON_THE_WAY):
+        elif view is None or view.status not in (Status.DONE, Status.FAILED):
             label = "Go on" if view and view.events else "Train"
-            st.button(
-                label, icon=":material/play_arrow:", type="primary", key="train_go", on_click=start, args=(config,)
-            )
-        if view and view.events and not (mine and view.status in ON_THE_WAY):
+            go = dict(icon=":material/play_arrow:", type="primary", key="train_go", on_click=start, args=(config,))
+            st.button(label, **go)
+        if view and view.events and not is_mine:
             st.button("Reset", icon=":material/restart_alt:", key="train_reset", on_click=reset, args=(config,))
 
 
-def draw_run(config: TrainConfig, view: View[Moment] | None, at: int | None = None) -> None:
-    """Where the run is, its curves, and the heads of the last model, or of the one at a place of the timeline."""
-    st.markdown(train_panel.said(config, view))
-    events = view.events if view else ()
-    if view and view.status in ON_THE_WAY:
-        st.progress(train_panel.share(config, view))
+def draw_curves(config: TrainConfig, events: tuple[Moment, ...]) -> None:
+    """Accuracy against chance, and the loss."""
     words = train_panel.curves_in_words(config, events)
     for (name, figure), place in zip(train_panel.curves(config, events).items(), st.columns(2), strict=True):
         with place:
             chart.show(figure, words[name], key=f"{KEY}_{name}", identity=f"train-{name}-{config.task}")
-    models = kept(events)
-    moment = models[-1 if at is None else at] if models else None
-    step, found = (moment.step, moment.model) if moment else (0, model.draw(config))
-    assert found is not None
-    draw_heads(config, step, found)
 
 
 def draw_heads(config: TrainConfig, step: int, found: Model) -> None:
     """Every head of every layer on one sequence, its tokens named."""
-    drawn: Picture = drawn_of(config, step, found)
+    out = st.session_state.get(_KNOCKED)
+    is_there = out is not None and out < config.layers * config.heads
     heatmap.show(
-        drawn,
-        Look(curve=st.session_state["curve"]),
+        drawn_of(config, step, found),
+        Look(curve=st.session_state["curve"], pin=Cell(out, 0, 0) if is_there else None),
         f"The heads of {config.layers} layers after {step} steps.",
         key=KEY,
-        says=Says(f"Step {step}. {config.learns.says}", tallest=420),
+        says=Says(f"Step {step}. Click a head's map to knock it out.", "knocked out, below", 420),
+        on_pin=knock,
     )
 
 
+def draw_numbers(config: TrainConfig, found: Model) -> None:
+    """What each head is good for: how much it looks at the right key, and the accuracy without it."""
+    out = st.session_state.get(_KNOCKED)
+    if out is not None and out < config.layers * config.heads:
+        layer, head = divmod(out, config.heads)
+        with_it, without = knocked(found, layer, head)
+        st.markdown(train_panel.said_of_knocked(layer, head, with_it, without))
+    lesson.put(tables.html(train_panel.heads_table(on_patterns(found)), kind="ways"))
+
+
+def draw_verdict(line: Line, config: TrainConfig, step: int, found: Model) -> None:
+    """Every step of every layer against PyTorch, on the sequence that is drawn."""
+    verdict = verify_model(found, shown(config).tokens)
+    line.end((KEY, config, step), verdict)
+    st.header("Step by step against PyTorch", anchor=False)
+    table(verdict, "float32")
+
+
 st.title("Train: watch heads form", anchor=False)
+line = Line(list)
 lesson.put(teaching.style(["controls"]))  # the scene's own: here nothing is random but the beginning
 st.container(key="lead").markdown(
     "With random weights every head looks like noise. Choose a task, press **Train**, and the heads turn to where the "
     "answer is."
 )
-asked = train_controls.draw()
-first = see(asked)
-buttons(asked, first)
-running = st.session_state.get(_WANTED) == asked and first is not None and first.status in ON_THE_WAY
+config = train_controls.draw()
+first = RUNS.look(config, visitor())
+is_mine = st.session_state.get(_WANTED) == config and first is not None and first.status in ON_THE_WAY
+buttons(config, first, is_mine)
 
 
-@st.fragment(key="train_live", run_every=BEAT if running else None)
+@st.fragment(key="train_live", run_every=BEAT if is_mine else None)
 def live() -> None:
     """The run as it is now; once it is over, the page learns of it."""
-    now = see(asked)
-    if running and now and now.status not in ON_THE_WAY:
+    now = RUNS.look(config, visitor())
+    if is_mine and (now is None or now.status not in ON_THE_WAY):
         st.rerun()
-    models = kept(now.events) if now else []
-    at = None
-    if not running and len(models) > 1:
-        steps = [moment.step for moment in models]
-        at = steps.index(st.select_slider("Step", steps, steps[-1], key="train_at"))
-    draw_run(asked, now, at)
+    events = now.events if now else ()
+    step, found = finished(config) if now is None else (0, model.draw(config))
+    models = kept(events)
+    if models:
+        at = models[-1].step
+        if not is_mine and len(models) > 1:
+            at = st.select_slider("Step", [one.step for one in models], at, key=f"train_at {config} {at}")
+        moment = next(one for one in models if one.step == at)
+        assert moment.model is not None
+        step, found = moment.step, moment.model
+    line.begin((KEY, config, step))
+    st.markdown(train_panel.said(config, now, step))
+    if now and is_mine:
+        st.progress(train_panel.share(config, now))
+    if events:
+        draw_curves(config, events)
+    draw_heads(config, step, found)
+    if not is_mine:
+        draw_numbers(config, found)
+        draw_verdict(line, config, step, found)
 
 
 live()
-sources.draw((training.train, training.batch_of, model.Model))
+sources.draw((training.train, training.batch_of, model.Model, knocked_out))
