@@ -121,7 +121,9 @@ class Runs(Generic[Config, Event]):
                 run.seen[visitor] = self._clock()
             waiting = [one for one in self._waiting if self._is_wanted(one)]
             place = waiting.index(run) + 1 if run in waiting else 0
-            return View(run.status, tuple(run.events), place, run.seconds, run.message)
+            is_ending = run.status is Status.RUNNING and not self._is_wanted(run)  # after the step that it is at
+            status = Status.STOPPED if is_ending else run.status
+            return View(status, tuple(run.events), place, run.seconds, run.message)
 
     def _next(self) -> None:
         """Let the next ones run, as many as there is room for. The lock is held."""

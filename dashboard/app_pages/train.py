@@ -1,4 +1,4 @@
-"""Train: a small transformer learns a task, and its heads are redrawn while it does; then a timeline, and knocked-out heads."""
+"""Train: a small transformer learns a task, its heads redrawn while it does; a timeline; heads knocked out."""
 
 from typing import Final
 
@@ -51,8 +51,8 @@ def buttons(config: TrainConfig, view: View[Moment] | None, is_mine: bool) -> No
             st.button("Stop", icon=":material/stop:", key="train_stop", on_click=stop)
         elif view is None or view.status not in (Status.DONE, Status.FAILED):
             label = "Go on" if view and view.events else "Train"
-            go = dict(icon=":material/play_arrow:", type="primary", key="train_go", on_click=start, args=(config,))
-            st.button(label, **go)
+            icon = ":material/play_arrow:"
+            st.button(label, icon=icon, type="primary", key="train_go", on_click=start, args=(config,))
         if view and view.events and not is_mine:
             st.button("Reset", icon=":material/restart_alt:", key="train_reset", on_click=reset, args=(config,))
 
@@ -68,10 +68,10 @@ def draw_curves(config: TrainConfig, events: tuple[Moment, ...]) -> None:
 def draw_heads(config: TrainConfig, step: int, found: Model) -> None:
     """Every head of every layer on one sequence, its tokens named."""
     out = st.session_state.get(_KNOCKED)
-    is_there = out is not None and out < config.layers * config.heads
+    pin = Cell(out, 0, 0) if out is not None and out < config.layers * config.heads else None
     heatmap.show(
         drawn_of(config, step, found),
-        Look(curve=st.session_state["curve"], pin=Cell(out, 0, 0) if is_there else None),
+        Look(curve=st.session_state["curve"], pin=pin),
         f"The heads of {config.layers} layers after {step} steps.",
         key=KEY,
         says=Says(f"Step {step}. Click a head's map to knock it out.", "knocked out, below", 420),

@@ -104,6 +104,37 @@ def test_a_run_stops_when_the_last_who_wanted_it_leaves_and_goes_on_from_there()
     assert world.started == ["a"], "not from the beginning"
 
 
+def test_a_run_that_nobody_wants_any_more_is_seen_as_stopped_at_once() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    seen: list[Status] = []
+
+    def leave() -> None:
+        world.runs.leave("a", "one")
+        seen.append(world.view().status)
+        world.runs.join("a", "one")
+        seen.append(world.view().status)
+
+    world.at_step["a", 2] = leave
+    world.work()
+    assert seen == [Status.STOPPED, Status.RUNNING], "and goes on if somebody comes back meanwhile"
+    assert world.view().status is Status.DONE
+
+
+def test_what_is_forgotten_begins_anew_unless_somebody_wants_it() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    world.runs.forget("a")
+    assert world.view().status is Status.RUNNING
+    world.work()
+    world.runs.forget("a")
+    assert world.runs.look("a", "one") is None
+    world.runs.join("a", "one")
+    assert world.started == ["a"], "an iterator does nothing before its first step"
+    world.work()
+    assert world.started == ["a", "a"]
+
+
 def test_who_gives_no_sign_of_life_has_left() -> None:
     world = World()
     world.runs.join("a", "one")
