@@ -15,6 +15,7 @@ PAGES: Final = (
     ("pytorch_differs", "What PyTorch does differently", "difference"),
     ("compare", "Compare two settings", "compare"),
     ("predict", "Predict, then reveal", "psychology"),
+    ("train", "Train", "model_training"),
     ("scenes", "Scenes worth showing", "school"),
 )
 TITLES: Final = {name: title for name, title, _ in PAGES}

@@ -26,7 +26,7 @@ from attention.config import (
     nearest_head_count,
 )
 from attention.verify import ARITHMETIC
-from dashboard import comparing, gallery, heatmap, limits, link, mistakes, page_controls, teaching
+from dashboard import comparing, gallery, heatmap, limits, link, mistakes, page_controls, teaching, train_controls
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -331,5 +331,6 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     **teaching.PARAMETERS,
     **comparing.PARAMETERS,
     **mistakes.CLICKED,
+    **train_controls.PARAMETERS,
     **page_controls.PARAMETERS,
 }

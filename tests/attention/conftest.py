@@ -28,6 +28,10 @@ SHAPED = (
     "attention.sample",
     "attention.scaled_dot_product",
     "attention.single_head",
+    "attention.trained.measuring",
+    "attention.trained.model",
+    "attention.trained.reference_model",
+    "attention.trained.task",
 )
 
 install_import_hook(list(SHAPED), "beartype.beartype")

@@ -13,9 +13,9 @@ from tests.browser.looks import paths
 # path, and how many pictures the page has at its first scene
 PAGES: Final = {
     "": 1, "one_head": 2, "masks": 3, "head_counts": 5, "four_ways": 1, "block": 2,
-    "break_it": 3, "precision": 2, "pytorch_differs": 1, "compare": 3, "predict": 2,
+    "break_it": 3, "precision": 2, "pytorch_differs": 1, "compare": 3, "predict": 2, "train": 1,
 }  # fmt: skip
-LESSONS: Final = [path for path in PAGES if path]
+LESSONS: Final = [path for path in PAGES if path not in ("", "train")]
 
 # Whether anything was painted on the first picture: how many colours its canvas has.
 COLOURS: Final = """

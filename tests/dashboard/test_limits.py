@@ -32,7 +32,7 @@ def scenes(draw: st.DrawFn) -> AttentionConfig:
 
 def test_limits_are_of_pages() -> None:
     assert set(LIMITS) - {"further"} <= set(PAGES)
-    assert set(PAGES) - set(LIMITS) == {"heads", "one_head", "scenes"}, "these compute all or nothing"
+    assert set(PAGES) - set(LIMITS) == {"heads", "one_head", "scenes", "train"}, "these compute all or nothing"
 
 
 @pytest.mark.parametrize("page", [*PAGES, "further"])

@@ -72,14 +72,14 @@ export function cellAt(grid, count, tokens, x, y) {
 }
 
 // Tick positions and labels along one axis: every n-th token of every tile, n so that labels do not touch.
-export function ticks(tiles, start, extent, tokens, cellPixels, room) {
+export function ticks(tiles, start, extent, tokens, cellPixels, room, name) {
   const every = 2 ** Math.max(0, Math.ceil(Math.log2(room / cellPixels)));
   const values = [];
   const text = [];
   for (let tile = 0; tile < tiles; tile++)
     for (let token = 0; token < tokens; token += every) {
       values.push(tile + start + ((token + 0.5) / tokens) * extent);
-      text.push(String(token));
+      text.push(name(token));
     }
   return { values, text, every };
 }

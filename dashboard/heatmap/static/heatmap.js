@@ -16,8 +16,11 @@ const PAGE_COLOURS = ["background", "secondary-background", "border", "primary",
 // what the axes, the colour bar or the titles show; other numbers alone repaint the pixels
 const GEOMETRY = [
   ...["heads", "queries", "keys", "titles", "rowsName", "columnsName", "numberName", "kind", "low", "high", "infinite", "tallest"],
-  ...["curve", "scale", "enlarged", "summary"],
+  ...["curve", "scale", "enlarged", "summary", "labels"],
 ];
+
+// Plotly reads some markup in a text.
+const literal = (text) => text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
 const views = new WeakMap();
 
@@ -100,7 +103,7 @@ class View {
     if (!this.width || !this.scene) return;
     const { scene, heads } = this;
     const { scale } = this.theme;
-    const margin = marginFor(this.width, scale);
+    const margin = marginFor(this.width, scale, Math.max(0, ...scene.labels.map((label) => [...label].length)));
     const full = document.fullscreenElement === this.root;
     let height = full ? innerHeight - stage.offsetTop - margin.t - margin.b - 8 : null;
     const width = this.width - margin.l - margin.r;
@@ -191,7 +194,9 @@ class View {
     const extent = horizontal ? grid.tileX : grid.tileY;
     const range = this.view?.[axis] ?? this.fullView()[axis];
     const cell = (pixels / Math.abs(range[1] - range[0])) * (extent / tokens);
-    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, this.theme.scale * (horizontal ? 10 + 7 * String(tokens).length : 15));
+    const upright = horizontal && !scene.labels.length;
+    const room = this.theme.scale * (upright ? 10 + 7 * String(tokens).length : 15);
+    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, room, (token) => literal(scene.token(token)));
   }
 
   painter(context, ratio) {

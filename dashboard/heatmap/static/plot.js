@@ -7,11 +7,16 @@ const MARGIN = {
   narrow: { l: 36, r: 10, t: 58, b: 42 },
 };
 
-// Room for the axes and the colour bar around a picture of this width, with type that is `scale` times as large.
-export function marginFor(width, scale) {
+const SIGN = 6; // pixels that one of a label takes
+
+// Room for the axes and the colour bar around a picture of this width, with type that is `scale` times as large and
+// labels of up to `longest` signs.
+export function marginFor(width, scale, longest) {
   const narrow = width < 560 * scale;
-  const sides = Object.entries(narrow ? MARGIN.narrow : MARGIN.wide).map(([side, pixels]) => [side, pixels * scale]);
-  return { ...Object.fromEntries(sides), narrow };
+  const sides = { ...(narrow ? MARGIN.narrow : MARGIN.wide) };
+  for (const side of ["l", "b"]) sides[side] += SIGN * Math.max(0, longest - 2);
+  for (const side in sides) sides[side] *= scale;
+  return { ...sides, narrow };
 }
 
 export function figure(view, margin, range) {
@@ -29,7 +34,7 @@ export function figure(view, margin, range) {
       title: { text: title, standoff: 6 * scale, font: { size: 13 * scale } },
       tickfont: { size: 11 * scale },
       ticks: "",
-      tickangle: 0,
+      tickangle: name === "x" && scene.labels.some((label) => label.length > 1) ? -90 : 0,
       showgrid: false,
       zeroline: false,
       color: theme.text,
@@ -134,7 +139,7 @@ export function tickUpdate(view) {
   const { xaxis, yaxis } = view.parts.plot._fullLayout;
   const x = view.ticksFor("x", xaxis._length);
   const y = view.ticksFor("y", yaxis._length);
-  const now = [x.every, y.every, view.scene.keys, view.scene.queries, view.grid.columns, view.grid.rows].join();
+  const now = [x.every, y.every, view.scene.keys, view.scene.queries, view.grid.columns, view.grid.rows, view.scene.labels].join();
   if (view.tickState === now) return null;
   view.tickState = now;
   return {

@@ -71,6 +71,16 @@ export class Scene {
     return this.mask.rank[cell.query * this.keys + cell.key] < 0 && (number === 0 || number === -Infinity);
   }
 
+  // What a token is called: its label, where there are labels, or its position.
+  token(position) {
+    return this.labels[position] ?? String(position);
+  }
+
+  // A token in a sentence, where its position counts even if it has a label.
+  named(position) {
+    return this.labels.length ? `${position} “${this.labels[position]}”` : String(position);
+  }
+
   // For the reader to fill in: its number was not sent.
   isBlank(cell) {
     return this.blank.includes(cell.query);

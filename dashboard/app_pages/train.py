@@ -1,0 +1,142 @@
+"""Train: a small transformer learns a task, its heads redrawn while it does; a timeline; heads knocked out."""
+
+from typing import Final
+
+import streamlit as st
+
+from attention.trained import TrainConfig, knocked_out, model, training, verify_model
+from attention.trained.model import Model
+from dashboard import chart, heatmap, lesson, sources, tables, teaching, train_controls, train_panel
+from dashboard.heatmap import Cell, Look, Says
+from dashboard.runs import Status, View
+from dashboard.training import RUNS, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
+from dashboard.verdict_panel import Line, table
+
+KEY: Final = "train"
+BEAT: Final = 0.4  # seconds from one picture to the next, while it trains
+_WANTED: Final = "_wanted"  # what this visitor trains
+_KNOCKED: Final = "_knocked"  # the tile of the head that is knocked out
+ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
+
+
+def start(config: TrainConfig) -> None:
+    """Want it, and nothing that was wanted before."""
+    stop()
+    st.session_state[_WANTED] = config
+    RUNS.join(config, visitor())
+
+
+def stop() -> None:
+    """Want nothing any more."""
+    if before := st.session_state.pop(_WANTED, None):
+        RUNS.leave(before, visitor())
+
+
+def reset(config: TrainConfig) -> None:
+    """Begin anew: the next press of the button trains from step 0, unless somebody else is at it."""
+    stop()
+    RUNS.forget(config)
+
+
+def knock() -> None:
+    """Take the head whose map was clicked, or none any more."""
+    clicked = heatmap.clicked(KEY)
+    st.session_state[_KNOCKED] = None if clicked == "none" else int(clicked.split("-")[0])
+
+
+def buttons(config: TrainConfig, view: View[Moment] | None, is_mine: bool) -> None:
+    """Train, stop, go on, reset: those that make sense now."""
+    with st.container(horizontal=True):
+        if is_mine:
+            st.button("Stop", icon=":material/stop:", key="train_stop", on_click=stop)
+        elif view is None or view.status not in (Status.DONE, Status.FAILED):
+            label = "Go on" if view and view.events else "Train"
+            icon = ":material/play_arrow:"
+            st.button(label, icon=icon, type="primary", key="train_go", on_click=start, args=(config,))
+        if view and view.events and not is_mine:
+            st.button("Reset", icon=":material/restart_alt:", key="train_reset", on_click=reset, args=(config,))
+
+
+def draw_curves(config: TrainConfig, events: tuple[Moment, ...]) -> None:
+    """Accuracy against chance, and the loss."""
+    words = train_panel.curves_in_words(config, events)
+    for (name, figure), place in zip(train_panel.curves(config, events).items(), st.columns(2), strict=True):
+        with place:
+            chart.show(figure, words[name], key=f"{KEY}_{name}", identity=f"train-{name}-{config.task}")
+
+
+def draw_heads(config: TrainConfig, step: int, found: Model) -> None:
+    """Every head of every layer on one sequence, its tokens named."""
+    out = st.session_state.get(_KNOCKED)
+    pin = Cell(out, 0, 0) if out is not None and out < config.layers * config.heads else None
+    heatmap.show(
+        drawn_of(config, step, found),
+        Look(curve=st.session_state["curve"], pin=pin),
+        f"The heads of {config.layers} layers after {step} steps.",
+        key=KEY,
+        says=Says(f"Step {step}. Click a head's map to knock it out.", "knocked out, below", 420),
+        on_pin=knock,
+    )
+
+
+def draw_numbers(config: TrainConfig, found: Model) -> None:
+    """What each head is good for: how much it looks at the right key, and the accuracy without it."""
+    out = st.session_state.get(_KNOCKED)
+    if out is not None and out < config.layers * config.heads:
+        layer, head = divmod(out, config.heads)
+        with_it, without = knocked(found, layer, head)
+        st.markdown(train_panel.said_of_knocked(layer, head, with_it, without))
+    lesson.put(tables.html(train_panel.heads_table(on_patterns(found)), kind="ways"))
+
+
+def draw_verdict(line: Line, config: TrainConfig, step: int, found: Model) -> None:
+    """Every step of every layer against PyTorch, on the sequence that is drawn."""
+    verdict = verify_model(found, shown(config).tokens)
+    line.end((KEY, config, step), verdict)
+    st.header("Step by step against PyTorch", anchor=False)
+    table(verdict, "float32")
+
+
+st.title("Train: watch heads form", anchor=False)
+line = Line(list)
+lesson.put(teaching.style(["controls"]))  # the scene's own: here nothing is random but the beginning
+st.container(key="lead").markdown(
+    "With random weights every head looks like noise. Choose a task, press **Train**, and the heads turn to where the "
+    "answer is."
+)
+config = train_controls.draw()
+first = RUNS.look(config, visitor())
+is_mine = st.session_state.get(_WANTED) == config and first is not None and first.status in ON_THE_WAY
+buttons(config, first, is_mine)
+
+
+@st.fragment(key="train_live", run_every=BEAT if is_mine else None)
+def live() -> None:
+    """The run as it is now; once it is over, the page learns of it."""
+    now = RUNS.look(config, visitor())
+    if is_mine and (now is None or now.status not in ON_THE_WAY):
+        st.rerun()
+    events = now.events if now else ()
+    step, found = finished(config) if now is None else (0, model.draw(config))
+    models = kept(events)
+    if models:
+        at = models[-1].step
+        if not is_mine and len(models) > 1:
+            at = st.select_slider("Step", [one.step for one in models], at, key=f"train_at {config} {at}")
+        moment = next(one for one in models if one.step == at)
+        assert moment.model is not None
+        step, found = moment.step, moment.model
+    line.begin((KEY, config, step))
+    st.markdown(train_panel.said(config, now, step))
+    if now and is_mine:
+        st.progress(train_panel.share(config, now))
+    if events:
+        draw_curves(config, events)
+    draw_heads(config, step, found)
+    if not is_mine:
+        draw_numbers(config, found)
+        draw_verdict(line, config, step, found)
+
+
+live()
+sources.draw((training.train, training.batch_of, model.Model, knocked_out))

@@ -1,0 +1,252 @@
+"""Long computations that visitors share: who runs, who waits, what stops, and what goes on."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dashboard.runs import Runs, Status, View
+
+
+class World:
+    """Runs whose work begins when a test says so, and whose steps call back; the clock stands unless it is moved."""
+
+    def __init__(self, at_once: int = 1, kept: int = 16, longest: float = 60.0) -> None:
+        self.now = 0.0
+        self.works: list[Callable[[], None]] = []
+        self.started: list[str] = []
+        self.at_step: dict[tuple[str, int], Callable[[], None]] = {}
+        self.length = 5
+        self.runs: Runs[str, int] = Runs(
+            self.steps,
+            at_once=at_once,
+            kept=kept,
+            patience=5,
+            longest=longest,
+            clock=lambda: self.now,
+            spawn=self.works.append,
+        )
+
+    def steps(self, config: str) -> Iterator[int]:
+        """Numbers; before each, whatever a test wants to happen."""
+        self.started.append(config)
+        for number in range(self.length):
+            self.at_step.get((config, number), lambda: None)()
+            yield number
+
+    def work(self) -> None:
+        """Let the first of those that are to run do so, until it ends or stops."""
+        self.works.pop(0)()
+
+    def view(self, config: str = "a", visitor: str = "somebody") -> View[int]:
+        """What a visitor sees of a run that there is."""
+        found = self.runs.look(config, visitor)
+        assert found is not None
+        return found
+
+
+def test_a_run_that_nobody_asked_for_is_not_there() -> None:
+    assert World().runs.look("a", "somebody") is None
+
+
+def test_a_run_ends_with_all_its_events() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    assert world.view().status is Status.RUNNING
+    world.work()
+    assert world.view() == View(Status.DONE, (0, 1, 2, 3, 4))
+
+
+def test_the_same_run_is_made_once_for_all() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    world.runs.join("a", "two")
+    world.work()
+    world.runs.join("a", "three")
+    assert not world.works
+    assert world.started == ["a"]
+    assert world.view(visitor="three").events == (0, 1, 2, 3, 4)
+
+
+def test_others_wait_in_the_order_in_which_they_were_asked_for() -> None:
+    world = World()
+    for config in "abc":
+        world.runs.join(config, f"who wants {config}")
+    assert [world.view(config).status for config in "abc"] == [Status.RUNNING, Status.WAITING, Status.WAITING]
+    assert [world.view(config).place for config in "abc"] == [0, 1, 2]
+    assert len(world.works) == 1
+    world.work()
+    assert [world.view(config).place for config in "abc"] == [0, 0, 1]
+    world.work()
+    world.work()
+    assert [world.view(config).status for config in "abc"] == [Status.DONE] * 3
+
+
+def test_as_many_run_at_once_as_may() -> None:
+    world = World(at_once=2)
+    for config in "abc":
+        world.runs.join(config, config)
+    assert len(world.works) == 2
+    assert world.view("c").place == 1
+
+
+def test_a_run_stops_when_the_last_who_wanted_it_leaves_and_goes_on_from_there() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    world.runs.join("a", "two")
+    world.at_step["a", 1] = lambda: world.runs.leave("a", "one")
+    world.at_step["a", 3] = lambda: world.runs.leave("a", "two")
+    world.work()
+    assert world.view() == View(Status.STOPPED, (0, 1, 2, 3)), "one was not the last"
+    world.runs.join("a", "three")
+    world.work()
+    assert world.view() == View(Status.DONE, (0, 1, 2, 3, 4))
+    assert world.started == ["a"], "not from the beginning"
+
+
+def test_a_run_that_nobody_wants_any_more_is_seen_as_stopped_at_once() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    seen: list[Status] = []
+
+    def leave() -> None:
+        world.runs.leave("a", "one")
+        seen.append(world.view().status)
+        world.runs.join("a", "one")
+        seen.append(world.view().status)
+
+    world.at_step["a", 2] = leave
+    world.work()
+    assert seen == [Status.STOPPED, Status.RUNNING], "and goes on if somebody comes back meanwhile"
+    assert world.view().status is Status.DONE
+
+
+def test_what_is_forgotten_begins_anew_unless_somebody_wants_it() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    world.runs.forget("a")
+    assert world.view().status is Status.RUNNING
+    world.work()
+    world.runs.forget("a")
+    assert world.runs.look("a", "one") is None
+    world.runs.join("a", "one")
+    assert world.started == ["a"], "an iterator does nothing before its first step"
+    world.work()
+    assert world.started == ["a", "a"]
+
+
+def test_who_gives_no_sign_of_life_has_left() -> None:
+    world = World()
+    world.runs.join("a", "one")
+
+    def later() -> None:
+        world.now += 4
+
+    def look() -> None:
+        later()
+        world.view(visitor="one")
+
+    for step in (0, 1, 2):
+        world.at_step["a", step] = look
+    world.at_step["a", 3] = world.at_step["a", 4] = later
+    world.work()
+    assert world.view().status is Status.STOPPED
+    assert world.view().events == (0, 1, 2, 3, 4)[: len(world.view().events)]
+    assert len(world.view().events) == 5, "four seconds are not too long, eight are"
+
+
+def test_a_look_by_somebody_else_keeps_nothing_going() -> None:
+    world = World()
+    world.runs.join("a", "one")
+
+    def pass_by() -> None:
+        world.now += 6
+        world.view(visitor="a passer-by")
+
+    world.at_step["a", 0] = pass_by
+    world.work()
+    assert world.view().status is Status.STOPPED
+    assert world.view().events == (0,)
+
+
+def test_who_left_the_queue_is_passed_over() -> None:
+    world = World()
+    for config in "abc":
+        world.runs.join(config, config)
+    world.runs.leave("b", "b")
+    assert world.view("c").place == 1, "nobody wants b any more"
+    world.work()
+    assert world.view("b").status is Status.STOPPED
+    assert world.view("c").status is Status.RUNNING
+
+
+def test_a_fault_ends_the_run_and_is_said_and_the_next_has_its_turn() -> None:
+    world = World()
+
+    def fail() -> None:
+        raise ValueError("the loss is infinite at step 3")
+
+    world.runs.join("a", "one")
+    world.runs.join("b", "two")
+    world.at_step["a", 3] = fail
+    world.work()
+    assert world.view() == View(Status.FAILED, (0, 1, 2), message="the loss is infinite at step 3")
+    assert world.view("b").status is Status.RUNNING
+    world.runs.join("a", "one")
+    assert world.view().status is Status.FAILED, "it would fail again"
+
+
+def test_a_run_that_takes_too_long_is_ended() -> None:
+    world = World(longest=10)
+    world.runs.join("a", "one")
+
+    def slow() -> None:
+        world.now += 4
+        world.view(visitor="one")
+
+    for step in range(5):
+        world.at_step["a", step] = slow
+    world.work()
+    assert world.view().status is Status.FAILED
+    assert world.view().events == (0, 1, 2)
+    assert world.view().message == "It took over 10 s, which is the limit."
+    assert world.view().seconds == 12
+
+
+def test_the_time_that_a_run_waits_is_not_its_own() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    world.runs.join("b", "two")
+    world.now += 3
+    world.work()
+    world.view("b", "two")
+    world.work()
+    assert world.view("b").seconds == 0
+
+
+def test_what_was_asked_for_longest_ago_is_forgotten_but_not_what_runs() -> None:
+    world = World(kept=2)
+    world.runs.join("a", "one")
+    world.work()
+    for config in "bcd":
+        world.runs.join(config, config)
+    assert world.runs.look("a", "one") is None
+    assert [world.view(config).status for config in "bcd"] == [Status.RUNNING, Status.WAITING, Status.WAITING]
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_ten_visitors_in_real_threads_all_see_the_end(at_once: int) -> None:
+    finished = threading.Semaphore(0)
+
+    def steps(config: int) -> Iterator[int]:
+        yield from range(3)
+        finished.release()
+
+    runs: Runs[int, int] = Runs(steps, at_once=at_once)
+    for visitor in range(10):
+        runs.join(visitor % 5, str(visitor))
+    for _ in range(5):
+        assert finished.acquire(timeout=20)
+    assert all(
+        found is not None and found.events == (0, 1, 2) for found in (runs.look(config, "0") for config in range(5))
+    )

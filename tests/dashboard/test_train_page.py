@@ -1,0 +1,142 @@
+"""The page that trains: a finished model first, a run when it is asked for, and what a head is good for."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+
+from attention.trained import LESSONS, TrainConfig, accuracy, fresh, load_preset, on_pattern, presets
+from attention.trained import model as models
+from dashboard import training
+from dashboard.runs import Runs
+from dashboard.training import Moment
+from tests.dashboard.helpers import Reader, assert_shows, number
+
+STEPS = 12
+
+
+@pytest.fixture
+def works(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """What would be done in a thread of its own, to be done by a test; every run ends after a few steps."""
+    todo: list[Callable[[], None]] = []
+
+    def start(config: TrainConfig) -> Iterator[Moment]:
+        return islice(training.moments(config), STEPS + 1)
+
+    monkeypatch.setattr(training, "RUNS", Runs(start, at_once=1, spawn=todo.append))
+    return todo
+
+
+def tiles(model: models.Model) -> list[torch.Tensor]:
+    """The heads of every layer on the sequence that the page shows."""
+    trace = model.trace(training.shown(model.config).tokens)
+    return [head for layer in trace.attention for head in layer.weights[0]]
+
+
+def mask(config: TrainConfig) -> torch.Tensor | None:
+    return models.allowed_by(config, config.learns.length)
+
+
+def opened(**more: str) -> Reader:
+    reader = Reader("train", **more)
+    assert reader.faults == []
+    return reader
+
+
+@pytest.mark.parametrize("task", LESSONS)
+def test_a_finished_model_comes_first(works: list[Callable[[], None]], task: str) -> None:
+    reader = opened(task=task)
+    model = load_preset(task)
+    assert_shows(reader.picture("train"), tiles(model), mask(model.config))
+    assert reader.picture("train").header["labels"] == model.config.learns.labels(
+        training.shown(model.config).tokens[0]
+    )
+    assert reader.verdict.startswith(":green-badge[")
+    assert any(f"**{presets()[task].accuracy:.1%}** of fresh positions" in text for text in reader.said)
+    assert not works, "nothing is trained unasked"
+
+
+def test_other_settings_begin_untrained(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="repeat", train_layers="1")
+    model = models.draw(TrainConfig(**{**vars(LESSONS["repeat"].works), "layers": 1}))
+    assert_shows(reader.picture("train"), tiles(model), mask(model.config))
+    assert any("untrained" in text for text in reader.said)
+
+
+def test_another_task_begins_as_its_lesson_does(works: list[Callable[[], None]]) -> None:
+    reader = opened().set("task", "two keys")
+    works_with = LESSONS["two keys"].works
+    assert reader.value("train_heads") == works_with.heads == 2
+    assert reader.value("train_causal") is works_with.causal
+    assert_shows(reader.picture("train"), tiles(load_preset("two keys")), mask(works_with))
+
+
+def test_a_run_from_the_button_to_the_timeline(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="previous").press_key("train_go")
+    assert "train_stop" in reader.keyed
+    assert any("training" in text for text in reader.said)
+    works.pop()()
+    reader.rerun()
+    expected = list(islice(training.moments(LESSONS["previous"].works), STEPS + 1))
+    last = expected[-3]
+    assert last.model is not None
+    assert last.step == 10
+    assert_shows(reader.picture("train"), tiles(last.model), mask(last.model.config))
+    shown = reader.charts["train_accuracy"]["data"][0]
+    assert shown["y"] == pytest.approx([moment.accuracy for moment in [*expected, expected[-1]]])
+    (timeline,) = [key for key in reader.widgets if key.startswith("train_at")]
+    reader.set(timeline, 0)
+    assert_shows(reader.picture("train"), tiles(models.draw(last.model.config)), mask(last.model.config))
+    assert reader.verdict.startswith(":green-badge[")
+    reader.press_key("train_reset")
+    assert_shows(reader.picture("train"), tiles(load_preset("previous")), mask(last.model.config))
+
+
+def test_stop_and_go_on(works: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = opened(task="previous").press_key("train_go").press_key("train_stop")
+    works.pop()()
+    reader.rerun()
+    assert any("stopped" in text for text in reader.said)
+    reader.press_key("train_go")
+    works.pop()()
+    reader.rerun()
+    assert any(f"at step {STEPS}" in text for text in reader.said)
+
+
+def test_a_head_is_knocked_out_by_a_click(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="repeat").click("train", pin="1-5-3#1")
+    model = load_preset("repeat")
+    batch = fresh(model, training.MEASURED_ON)
+    with_it, without = accuracy(model, batch), accuracy(model.without_head(0, 1), batch)
+    assert without < with_it - 0.3, "the head that looks back is needed"
+    (text,) = [text for text in reader.said if "knocked out" in text]
+    assert f"**Without layer 0, head 1: {without:.1%}**" in text
+    assert f"with it {with_it:.1%}" in text
+    reader.click("train", pin="none#2")
+    assert not [text for text in reader.said if "knocked out" in text]
+
+
+def test_the_table_is_of_every_head(works: list[Callable[[], None]]) -> None:
+    rows = opened(task="repeat").table_of("ways")
+    model = load_preset("repeat")
+    batch = fresh(model, training.MEASURED_ON)
+    found = [on_pattern(model, batch, name) for name in model.config.learns.patterns]
+    for row in rows:
+        layer, head = (int(part.split()[1]) for part in row[0].split(", "))
+        shares = [number(text.removeprefix("✓ ").removesuffix("%")) / 100 for text in row[1:]]
+        assert shares == pytest.approx([by_layer[layer, head].item() for by_layer in found], abs=6e-4)
+
+
+def test_a_failure_is_said(works: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge(config: TrainConfig) -> Iterator[Any]:
+        raise ArithmeticError("the training diverged at step 3")
+        yield
+
+    monkeypatch.setattr(training, "RUNS", Runs(diverge, at_once=1, spawn=works.append))
+    reader = opened(task="previous").press_key("train_go")
+    works.pop()()
+    reader.rerun()
+    assert any(":red-badge" in text and "the training diverged at step 3" in text for text in reader.said)
+    assert reader.faults == []
