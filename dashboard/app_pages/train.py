@@ -6,7 +6,7 @@ import streamlit as st
 
 from attention.trained import TrainConfig, knocked_out, model, training, verify_model
 from attention.trained.model import Model
-from dashboard import chart, heatmap, lesson, sources, tables, teaching, train_controls, train_panel
+from dashboard import chart, controls, heatmap, lesson, sources, tables, teaching, train_controls, train_panel
 from dashboard.heatmap import Cell, Look, Says
 from dashboard.runs import Status, View
 from dashboard.training import RUNS, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
@@ -71,7 +71,7 @@ def draw_heads(config: TrainConfig, step: int, found: Model) -> None:
     pin = Cell(out, 0, 0) if out is not None and out < config.layers * config.heads else None
     heatmap.show(
         drawn_of(config, step, found),
-        Look(curve=st.session_state["curve"], pin=pin),
+        Look(curve=controls.asked().look.curve, pin=pin),
         f"The heads of {config.layers} layers after {step} steps.",
         key=KEY,
         says=Says(f"Step {step}. Click a head's map to knock it out.", "knocked out, below", 420),
