@@ -13,11 +13,14 @@ import streamlit as st
 
 from attention.compare import Tolerance
 from attention.scenes import Scene
+from attention.trained.config import TrainConfig
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 from dashboard.heatmap import Picture
 
 Value = TypeVar("Value")
+# what an entry is of: a scene, or a training run, whose numbers at a step are the same for all who ask
+Key = Scene | TrainConfig
 
 
 class Held(Generic[Value]):
@@ -43,24 +46,24 @@ class Held(Generic[Value]):
 
 
 @st.cache_data(max_entries=256, max_size="200MB", show_spinner=False)
-def picture(name: str, config: Scene, _make: Callable[[], Picture]) -> Picture:
+def picture(name: str, config: Key, _make: Callable[[], Picture]) -> Picture:
     """A picture, packed for the browser; `name` tells a config's pictures apart."""
     return gated(_make)
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def verdict(name: str, config: Scene, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
+def verdict(name: str, config: Key, tolerance: Tolerance, _make: Callable[[], Value]) -> Value:
     """The verdict of a scene under the reader's tolerance, and what belongs to it; `name` is the page's."""
     return gated(_make)
 
 
 @st.cache_data(max_entries=1024, max_size="50MB", show_spinner=False)
-def facts(name: str, config: Scene, _make: Callable[[], Value]) -> Value:
+def facts(name: str, config: Key, _make: Callable[[], Value]) -> Value:
     """Small frozen values that stand beside a picture: statistics, claims, rows of a table."""
     return gated(_make)
 
 
-def known(name: str, config: Scene) -> Any | None:
+def known(name: str, config: Key) -> Any | None:
     """What `facts` has for this name and config already, or None: for what is too long to compute inside of it.
 
     A cached function may not draw a progress bar that stands outside of it, and would draw it again at every hit.

@@ -64,7 +64,7 @@ def finished(config: TrainConfig) -> tuple[int, Model]:
 
 def shown(config: TrainConfig) -> Batch:
     """The one sequence whose attention is drawn: the same for every run of a task."""
-    return fresh(models.draw(config), 1, seed=1)
+    return fresh(config.learns, 1, seed=1)
 
 
 def drawn_of(config: TrainConfig, step: int, model: Model) -> Picture:
@@ -86,11 +86,11 @@ def drawn_of(config: TrainConfig, step: int, model: Model) -> Picture:
 
 def on_patterns(model: Model) -> dict[str, list[list[float]]]:
     """For each pattern of the task the mean weight that every head puts on the right key, by layer and head."""
-    batch = fresh(model, MEASURED_ON)
+    batch = fresh(model.config.learns, MEASURED_ON)
     return {name: on_pattern(model, batch, name).tolist() for name in model.config.learns.patterns}
 
 
 def knocked(model: Model, layer: int, head: int) -> tuple[float, float]:
     """The accuracy on fresh sequences with a head and without it."""
-    batch = fresh(model, MEASURED_ON)
+    batch = fresh(model.config.learns, MEASURED_ON)
     return accuracy(model, batch), accuracy(model.without_head(layer, head), batch)

@@ -3,7 +3,7 @@
 Example:
     >>> model = load_preset("repeat")
     >>> task = model.config.learns
-    >>> batch = fresh(model, size=1)
+    >>> batch = fresh(model.config.learns, size=1)
     >>> labels, weights = task.labels(batch.tokens[0]), model.trace(batch.tokens).attention[1].weights[0]
     >>> len(labels), tuple(weights.shape)
     (32, (4, 32, 32))

@@ -24,7 +24,7 @@ WEIGHTS: Final = Path(__file__).parent / "weights"
 def make(lesson: Lesson) -> tuple[Preset, Model]:
     """Train what works and what fails, and measure both on fresh sequences."""
     model = finished(lesson.works)
-    batch = fresh(model)
+    batch = fresh(model.config.learns)
     heads = tuple(_best(model, pattern) for pattern in lesson.works.learns.patterns)
     failed = accuracy(finished(lesson.fails), batch) if lesson.fails else None
     return Preset(
@@ -33,7 +33,7 @@ def make(lesson: Lesson) -> tuple[Preset, Model]:
 
 
 def _best(model: Model, pattern: str) -> NamedHead:
-    weights = on_pattern(model, fresh(model), pattern)
+    weights = on_pattern(model, fresh(model.config.learns), pattern)
     layer, head = divmod(int(weights.argmax()), model.config.heads)
     return NamedHead(pattern, layer, head, round(weights[layer, head].item(), 4))
 

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from attention import sample
 from attention.trained.model import Model
-from attention.trained.task import Batch
+from attention.trained.task import Batch, Task
 
 FRESH: Final = 512
 
 
-def fresh(model: Model, size: int = FRESH, seed: int = 0) -> Batch:
-    """Sequences of the model's task from a generator that no training draws from."""
-    return model.config.learns.batch(sample.generator("fresh", seed), size)
+def fresh(task: Task, size: int = FRESH, seed: int = 0) -> Batch:
+    """Sequences of a task from a generator that no training draws from."""
+    return task.batch(sample.generator("fresh", seed), size)
 
 
 @torch.no_grad()

@@ -6,7 +6,20 @@ import streamlit as st
 
 from attention.trained import TrainConfig, knocked_out, model, training, verify_model
 from attention.trained.model import Model
-from dashboard import chart, controls, heatmap, lesson, sources, tables, teaching, train_controls, train_panel
+from attention.verify import ARITHMETIC
+from dashboard import (
+    cached,
+    chart,
+    controls,
+    fragments,
+    heatmap,
+    lesson,
+    sources,
+    tables,
+    teaching,
+    train_controls,
+    train_panel,
+)
 from dashboard.heatmap import Cell, Look, Says
 from dashboard.runs import Status, View
 from dashboard.training import RUNS, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
@@ -65,13 +78,18 @@ def draw_curves(config: TrainConfig, events: tuple[Moment, ...]) -> None:
             chart.show(figure, words[name], key=f"{KEY}_{name}", identity=f"train-{name}-{config.task}")
 
 
-def draw_heads(config: TrainConfig, step: int, found: Model) -> None:
+def out(config: TrainConfig) -> int | None:
+    """The tile of the head that is knocked out, if the model has it."""
+    tile: int | None = st.session_state.get(_KNOCKED)
+    return tile if tile is not None and tile < config.layers * config.heads else None
+
+
+def draw_heads(config: TrainConfig, of: str, step: int, found: Model) -> None:
     """Every head of every layer on one sequence, its tokens named."""
-    out = st.session_state.get(_KNOCKED)
-    pin = Cell(out, 0, 0) if out is not None and out < config.layers * config.heads else None
+    tile = out(config)
     heatmap.show(
-        drawn_of(config, step, found),
-        Look(curve=controls.asked().look.curve, pin=pin),
+        cached.picture(f"heads, {of}", config, lambda: drawn_of(config, step, found)),
+        Look(curve=controls.asked().look.curve, pin=None if tile is None else Cell(tile, 0, 0)),
         f"The heads of {config.layers} layers after {step} steps.",
         key=KEY,
         says=Says(f"Step {step}. Click a head's map to knock it out.", "knocked out, below", 420),
@@ -79,24 +97,29 @@ def draw_heads(config: TrainConfig, step: int, found: Model) -> None:
     )
 
 
-def draw_numbers(config: TrainConfig, found: Model) -> None:
+def draw_numbers(config: TrainConfig, of: str, found: Model) -> None:
     """What each head is good for: how much it looks at the right key, and the accuracy without it."""
-    out = st.session_state.get(_KNOCKED)
-    if out is not None and out < config.layers * config.heads:
-        layer, head = divmod(out, config.heads)
-        with_it, without = knocked(found, layer, head)
+    tile = out(config)
+    if tile is not None:
+        layer, head = divmod(tile, config.heads)
+        name = f"without layer {layer}, head {head}, {of}"
+        with_it, without = cached.facts(name, config, lambda: knocked(found, layer, head))
         st.markdown(train_panel.said_of_knocked(layer, head, with_it, without))
-    lesson.put(tables.html(train_panel.heads_table(on_patterns(found)), kind="ways"))
+    shares = cached.facts(f"on patterns, {of}", config, lambda: on_patterns(found))
+    lesson.put(tables.html(train_panel.heads_table(shares), kind="ways"))
 
 
-def draw_verdict(line: Line, config: TrainConfig, step: int, found: Model) -> None:
+def draw_verdict(line: Line, config: TrainConfig, of: str, found: Model) -> None:
     """Every step of every layer against PyTorch, on the sequence that is drawn."""
-    verdict = verify_model(found, shown(config).tokens)
-    line.end((KEY, config, step), verdict)
+    tolerance = ARITHMETIC["float32"]
+    tokens = shown(config).tokens
+    verdict = cached.verdict(f"trained, {of}", config, tolerance, lambda: verify_model(found, tokens, tolerance))
+    line.end((KEY, config, of), verdict)
     st.header("Step by step against PyTorch", anchor=False)
     table(verdict, "float32")
 
 
+fragments.begin_page(has_more=False)
 st.title("Train: watch heads form", anchor=False)
 line = Line(list)
 lesson.put(teaching.style(["controls"]))  # the scene's own: here nothing is random but the beginning
@@ -117,25 +140,28 @@ def live() -> None:
     if is_mine and (now is None or now.status not in ON_THE_WAY):
         st.rerun()
     events = now.events if now else ()
-    step, found = finished(config) if now is None else (0, model.draw(config))
     models = kept(events)
-    if models:
+    if not models:
+        step, found = finished(config) if now is None else (0, model.draw(config))
+    else:
         at = models[-1].step
         if not is_mine and len(models) > 1:
             at = st.select_slider("Step", [one.step for one in models], at, key=f"train_at {config} {at}")
         moment = next(one for one in models if one.step == at)
         assert moment.model is not None
         step, found = moment.step, moment.model
-    line.begin((KEY, config, step))
+    # what is shown, for the caches: weights that come with the package may have been made on another machine
+    of = f"{'trained here' if models else 'as it comes'}, step {step}"
+    line.begin((KEY, config, of))
     st.markdown(train_panel.said(config, now, step))
     if now and is_mine:
         st.progress(train_panel.share(config, now))
     if events:
         draw_curves(config, events)
-    draw_heads(config, step, found)
+    draw_heads(config, of, step, found)
     if not is_mine:
-        draw_numbers(config, found)
-        draw_verdict(line, config, step, found)
+        draw_numbers(config, of, found)
+        draw_verdict(line, config, of, found)
 
 
 live()

@@ -40,7 +40,7 @@ def test_there_is_a_lesson_and_a_preset_for_each_task() -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_a_preset_does_what_is_said_of_it(name: str) -> None:
     preset, model = presets()[name], load_preset(name)
-    batch = fresh(model, 256, seed=1)  # not those by which it was measured
+    batch = fresh(model.config.learns, 256, seed=1)  # not those by which it was measured
     reached = accuracy(model, batch)
     assert reached >= LESSONS[name].reaches
     assert reached == pytest.approx(preset.accuracy, abs=0.01)
@@ -54,7 +54,7 @@ def test_a_preset_does_what_is_said_of_it(name: str) -> None:
 def test_every_step_of_a_preset_is_pytorchs(name: str) -> None:
     model = load_preset(name)
     for seed in range(3):
-        verdict = verify_model(model, fresh(model, 2, seed).tokens)
+        verdict = verify_model(model, fresh(model.config.learns, 2, seed).tokens)
         assert verdict.maths.first_difference is None
         assert verdict.arithmetic.first_difference is None
         assert verdict.equal
@@ -70,7 +70,7 @@ def test_what_must_fail_does(name: str) -> None:
     assert lesson.fails is not None
     assert lesson.fails.steps == lesson.works.steps
     failed = finished(lesson.fails)
-    reached = accuracy(failed, fresh(failed, 256, seed=1))
+    reached = accuracy(failed, fresh(failed.config.learns, 256, seed=1))
     assert reached < lesson.stays_under < lesson.reaches
     assert reached == pytest.approx(presets()[name].failed_accuracy, abs=0.03)
 
@@ -79,7 +79,7 @@ def test_what_must_fail_does(name: str) -> None:
 def test_a_trace_is_what_the_model_says(feed_forward: bool) -> None:
     config = TrainConfig(task="sort", layers=2, heads=4, width=16, causal=True, feed_forward=feed_forward)
     model = draw(config)
-    tokens = fresh(model, 3).tokens
+    tokens = fresh(model.config.learns, 3).tokens
     trace = model.trace(tokens)
     assert [tuple(x.weights.shape) for x in trace.attention] == [(3, 4, 16, 16)] * 2
     assert tuple(trace.logits.shape) == (3, 16, 128)
@@ -94,7 +94,7 @@ def test_a_trace_is_what_the_model_says(feed_forward: bool) -> None:
 
 def test_the_verdict_sees_a_wrong_step(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_preset("repeat")
-    tokens = fresh(model, 1).tokens
+    tokens = fresh(model.config.learns, 1).tokens
     scaled = Model.run
 
     def wrong(self: Model, tokens: torch.Tensor) -> object:
@@ -111,7 +111,7 @@ def test_the_verdict_sees_a_wrong_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_head_knocked_out_gives_nothing() -> None:
     model = load_preset("repeat")
-    batch = fresh(model, 64)
+    batch = fresh(model.config.learns, 64)
     layer, head, dim = 0, 1, model.config.head_dim
     without = model.without_head(layer, head)
     before, after = model.trace(batch.tokens).layers[layer], without.trace(batch.tokens).layers[layer]
@@ -128,7 +128,7 @@ def test_a_head_knocked_out_gives_nothing() -> None:
 
 def test_without_the_head_that_looks_back_repeating_breaks_down() -> None:
     model = load_preset("repeat")
-    batch = fresh(model, 64)
+    batch = fresh(model.config.learns, 64)
     found = knocked_out(model, batch)
     assert tuple(found.shape) == (2, 4)
     assert found[0, 1] == accuracy(model.without_head(0, 1), batch)
@@ -147,12 +147,12 @@ def test_what_a_model_cannot_read_is_refused() -> None:
     with pytest.raises(ValueError, match="tokens run from 0 to 26; previous has 0 to 25"):
         model.trace(torch.tensor([[0, 26]]))
     with pytest.raises(ValueError, match="'the subject' is no pattern of previous: the token before"):
-        on_pattern(model, fresh(model, 2), "the subject")
+        on_pattern(model, fresh(model.config.learns, 2), "the subject")
 
 
 def test_the_mean_weight_on_a_pattern_is_over_the_queries_that_it_names() -> None:
     model = draw(TrainConfig(task="two keys", layers=2, heads=2, width=8))
-    batch = fresh(model, 5)
+    batch = fresh(model.config.learns, 5)
     for pattern, keys in batch.keys.items():
         for layer, attention in enumerate(model.trace(batch.tokens).attention):
             for head in range(2):
@@ -214,7 +214,7 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
 def test_fresh_sequences_are_none_that_training_sees() -> None:
     config = TrainConfig(task="previous")
     seen = {tuple(row) for step in range(20) for row in training_batch(config, step).tolist()}
-    assert not seen & {tuple(row) for row in fresh(draw(config), 200).tokens.tolist()}
+    assert not seen & {tuple(row) for row in fresh(config.learns, 200).tokens.tolist()}
 
 
 def training_batch(config: TrainConfig, step: int) -> torch.Tensor:

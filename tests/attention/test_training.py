@@ -111,7 +111,7 @@ def test_a_rate_that_diverges_is_said_in_words(rate: float) -> None:
 def test_a_small_model_learns_from_scratch() -> None:
     config = TrainConfig(task="previous", causal=True, width=32, steps=80)
     model = checkpoint_of(finished(config)[-1]).model
-    assert accuracy(model, fresh(model, 64)) > 0.95
+    assert accuracy(model, fresh(model.config.learns, 64)) > 0.95
 
 
 def test_what_is_not_of_a_run_is_refused() -> None:

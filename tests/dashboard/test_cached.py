@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 import torch
@@ -20,6 +20,7 @@ from attention.mask_config import MaskConfig
 from attention.masks import Corner
 from attention.multi_head import attend_as_configured
 from attention.scenes import Scene
+from attention.trained import TrainConfig
 from attention.verify import ARITHMETIC, Report, Verdict, sides_of, verify
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
@@ -65,8 +66,9 @@ def test_each_cached_function_takes_plain_arguments() -> None:  # C01
 
 
 def test_keys_are_frozen_values() -> None:  # C01, C03, C07: no user's text, no optional trailing string, no tensor
-    allowed = {Scene, Tolerance, str}
-    plain = (AttentionConfig, HeadConfig, BlockConfig, MaskConfig, Tolerance)
+    allowed = {cached.Key, Tolerance, str}
+    plain = (AttentionConfig, HeadConfig, BlockConfig, MaskConfig, TrainConfig, Tolerance)
+    assert get_args(cached.Key) == (*get_args(Scene), TrainConfig)
     for name, function in cached_functions().items():
         for parameter in inspect.signature(function).parameters.values():
             if not parameter.name.startswith("_"):  # Streamlit leaves those out of the key

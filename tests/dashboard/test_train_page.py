@@ -108,7 +108,7 @@ def test_stop_and_go_on(works: list[Callable[[], None]], monkeypatch: pytest.Mon
 def test_a_head_is_knocked_out_by_a_click(works: list[Callable[[], None]]) -> None:
     reader = opened(task="repeat").click("train", pin="1-5-3#1")
     model = load_preset("repeat")
-    batch = fresh(model, training.MEASURED_ON)
+    batch = fresh(model.config.learns, training.MEASURED_ON)
     with_it, without = accuracy(model, batch), accuracy(model.without_head(0, 1), batch)
     assert without < with_it - 0.3, "the head that looks back is needed"
     (text,) = [text for text in reader.said if "knocked out" in text]
@@ -121,7 +121,7 @@ def test_a_head_is_knocked_out_by_a_click(works: list[Callable[[], None]]) -> No
 def test_the_table_is_of_every_head(works: list[Callable[[], None]]) -> None:
     rows = opened(task="repeat").table_of("ways")
     model = load_preset("repeat")
-    batch = fresh(model, training.MEASURED_ON)
+    batch = fresh(model.config.learns, training.MEASURED_ON)
     found = [on_pattern(model, batch, name) for name in model.config.learns.patterns]
     for row in rows:
         layer, head = (int(part.split()[1]) for part in row[0].split(", "))
