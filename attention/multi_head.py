@@ -19,6 +19,8 @@ from attention.scaled_dot_product import scaled_dot_product
 Inputs = tuple[Tensor, AttentionParameters]  # tokens (B, T, E) and the parameters that go with them
 
 STEPS = ("q", "k", "v", "scores", "scaled", "masked", "weights", "context", "merged", "output")
+# those of queries and keys
+SQUARE = ("scores", "scaled", "masked", "weights", "dropped")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from attention.compare import Check, Tolerance
 from attention.scenes import Scene, config_of
-from attention.verify import MATHS, Distance, Report, Verdict
+from attention.verify import MATHS, Report, Verdict
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 
@@ -82,7 +82,7 @@ def as_json(verdict: Verdict, about: About) -> str:
                 "arithmetic": _check(arithmetic),
                 "off the float64 answer": {"ours": distance.ours, "pytorch": distance.pytorch},
             }
-            for maths, arithmetic, distance in _rows(verdict)
+            for maths, arithmetic, distance in verdict.rows
         ],
         "probe": [{"step": check.step, "shape": check.shape, **_check(check)} for check in verdict.probe.checks],
     }
@@ -115,24 +115,20 @@ def _rule(tolerance: Tolerance, dtype: str) -> str:
 def _table(verdict: Verdict) -> Iterator[str]:
     yield _line(*_COLUMNS)
     yield _line(*("---" if place == 0 else "--:" for place in range(len(_COLUMNS))))
-    for maths, check, distance in _rows(verdict):
+    for maths, check, distance in verdict.rows:
         yield _line(
             f"`{maths.step}`",
             " × ".join(map(str, maths.shape)),
             maths.outcome,
-            _number(maths.max_abs),
+            number(maths.max_abs),
             check.outcome,
-            _number(check.max_abs),
-            _number(check.max_rel),
+            number(check.max_abs),
+            number(check.max_rel),
             ", ".join(map(str, check.worst or ())),
             f"{100 * check.margin:.3g} %",
-            _number(distance.ours),
-            _number(distance.pytorch),
+            number(distance.ours),
+            number(distance.pytorch),
         )
-
-
-def _rows(verdict: Verdict) -> Iterator[tuple[Check, Check, Distance]]:
-    return zip(verdict.maths.checks, verdict.arithmetic.checks, verdict.distances, strict=True)
 
 
 def _reports(verdict: Verdict) -> tuple[tuple[str, Report], ...]:
@@ -143,7 +139,7 @@ def _said(name: str, report: Report) -> str:
     checks, first = report.checks, report.first_difference
     if first is None:
         largest = max((check.max_abs for check in checks), default=0.0)
-        return f"The {name}: all {len(checks)} steps equal, largest difference {_number(largest)}."
+        return f"The {name}: all {len(checks)} steps equal, largest difference {number(largest)}."
     return f"The {name}: first at `{first.step}`: {_escaped(first.reason)}."
 
 
@@ -191,6 +187,6 @@ def _tolerance(tolerance: Tolerance) -> str:
     return f"rtol {tolerance.rtol:g} and atol {tolerance.atol:g}"
 
 
-def _number(value: float) -> str:
-    """A difference, never rounded to 0."""
+def number(value: float) -> str:
+    """A difference; never rounded to 0 (N23)."""
     return "0" if value == 0 else f"{value:.2e}"

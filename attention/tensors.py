@@ -18,6 +18,7 @@ from attention.compare import Tolerance
 from attention.config import AttentionConfig
 from attention.differences import differ
 from attention.four_ways import FourWays
+from attention.multi_head import SQUARE
 from attention.residual import look_into_both
 from attention.sample import AttentionParameters, BlockParameters, draw_block, draw_parameters, draw_tokens
 from attention.scenes import Scene, config_of
@@ -28,11 +29,10 @@ from attention.verify_head import HeadConfig
 Tensors = dict[str, Tensor]
 
 # rows and columns of the steps that are not (token, dimension)
-_SQUARE: Final = ("scores", "scaled", "masked", "weights", "dropped")
 _ROWS_AND_COLUMNS: Final[dict[str, tuple[str, str]]] = {
     **dict.fromkeys(("q", "context"), ("query", "dimension")),
     **dict.fromkeys(("k", "v"), ("key", "dimension")),
-    **dict.fromkeys(_SQUARE, ("query", "key")),
+    **dict.fromkeys(SQUARE, ("query", "key")),
 }
 # what comes before them, by the number of axes
 _BEFORE: Final[dict[int, tuple[str, ...]]] = {2: (), 3: ("batch",), 4: ("batch", "head")}

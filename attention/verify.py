@@ -80,7 +80,17 @@ class Verdict:
     @property
     def equal(self) -> bool:
         """Whether both lines and the probe are all equal."""
-        return self.maths.equal and self.arithmetic.equal and self.probe.equal
+        return self.scene_equal and self.probe.equal
+
+    @property
+    def scene_equal(self) -> bool:
+        """Whether both lines are: what tells scenes apart, since all share the probe."""
+        return self.maths.equal and self.arithmetic.equal
+
+    @property
+    def rows(self) -> Iterator[tuple[Check, Check, Distance]]:
+        """What there is of each step: the maths, the arithmetic, how far both are from the float64 answer."""
+        return zip(self.maths.checks, self.arithmetic.checks, self.distances, strict=True)
 
 
 def report(ours: Trace, pytorch: Trace, tolerance: Tolerance) -> Report:

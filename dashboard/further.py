@@ -8,6 +8,7 @@ from attention.compare import Check, Tolerance
 from attention.config import AttentionConfig
 from attention.gradients import GradientVerdict, verify_gradients
 from attention.properties import Property, properties
+from attention.report_text import number
 from dashboard import cached, limits, tables, verdict_panel
 from dashboard.tables import Mark, Table, Value
 
@@ -55,4 +56,4 @@ def of_gradients(found: GradientVerdict, dtype: str) -> Table:
 
 
 def _line(check: Check) -> tuple[Value, Value, Value]:
-    return verdict_panel.mark(check), verdict_panel.number(check.max_abs), verdict_panel.share(check)
+    return verdict_panel.mark(check), number(check.max_abs), verdict_panel.share(check)

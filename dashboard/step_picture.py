@@ -10,12 +10,11 @@ from torch import Tensor
 
 from attention.compare import apart
 from attention.config import AttentionConfig
-from attention.multi_head import AttentionTrace, allowed_by
+from attention.multi_head import SQUARE, AttentionTrace, allowed_by
 from attention.scenes import Scene
 from dashboard.cached import identity
 from dashboard.heatmap import ATTENTION, Kind, Picture, Words, picture
 
-SQUARE: Final = ("scores", "scaled", "masked", "weights", "dropped")
 _NUMBER: Final = {"scores": "score", "scaled": "scaled score", "masked": "masked score"}
 
 

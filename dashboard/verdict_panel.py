@@ -7,6 +7,7 @@ from typing import Final
 import streamlit as st
 
 from attention.compare import Check, Outcome
+from attention.report_text import number
 from attention.verify import Report, Verdict
 from dashboard import tables
 from dashboard.tables import Mark, Table
@@ -74,9 +75,7 @@ def table(verdict: Verdict, dtype: str, only: str = "") -> None:
             number(distance.ours),
             number(distance.pytorch),
         )
-        for maths, check, distance in zip(
-            verdict.maths.checks, verdict.arithmetic.checks, verdict.distances, strict=True
-        )
+        for maths, check, distance in verdict.rows
         if maths.step.startswith(only)
     ]
     caption = "Each step of ours against PyTorch's: |ours − x| ≤ atol + rtol·|x|, where x is PyTorch's number"
@@ -124,11 +123,6 @@ def _worst(report: Report) -> str:
 def mark(check: Check) -> Mark:
     """Whether a step is equal, as a cell of a table."""
     return Mark("✓ equal", "good") if check.equal else Mark(f"✗ {check.outcome}", "bad")
-
-
-def number(value: float) -> str:
-    """A difference; never rounded to 0 (N23)."""
-    return "0" if value == 0 else f"{value:.2e}"
 
 
 def share(check: Check) -> str:

@@ -137,8 +137,7 @@ def verdict() -> None:
     index = page_controls.shown_block(config)
 
     found = cached.verdict(KEY, config, tolerance, lambda: verify_both(config, tolerance))
-    # not by the probe, which both share
-    worse = next((one for one in found if not (one.maths.equal and one.arithmetic.equal)), found[0])
+    worse = next((one for one in found if not one.scene_equal), found[0])
     scripts = cached.facts("claims", config, lambda: claims.of_block(config))
     lesson.judged(line, (KEY, config), worse, config, scripts, only=f"{index}: ")
     fused = cached.verdict("fused", config, tolerance, lambda: check_fused(config, tolerance))

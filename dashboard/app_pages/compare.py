@@ -164,7 +164,7 @@ def verdict() -> None:
         return cached.verdict(KEY, config, tolerance, lambda: verify(config, tolerance))
 
     found = {"A": judge(a), "B": judge(b)}
-    worse = "A" if not (found["A"].maths.equal and found["A"].arithmetic.equal) and found["B"].equal else "B"
+    worse = next((name for name, one in found.items() if not one.scene_equal), "B")
     lesson.judged(line, (KEY, pair), found[worse], a if worse == "A" else b)
     st.caption(compare_panel.said_of_verdicts(found, worse))
     name = cached.identity(a)

@@ -137,9 +137,7 @@ def verdict() -> None:
         return cached.verdict(KEY, config, asked.tolerance, lambda: verify(config, asked.tolerance))
 
     found = {scene: judge(scene) for scene in shown(asked.config)}
-    # not by the probe, which all of them share
-    differs = (scene for scene, one in found.items() if not (one.maths.equal and one.arithmetic.equal))
-    first = next(differs, asked.config)
+    first = next((scene for scene, one in found.items() if not one.scene_equal), asked.config)
     lesson.judged(line, (KEY, asked.config), found[first], asked.config)
     st.caption(f"The table is of {first.num_heads} heads. {counts_panel.verdicts(found)}")
     take_home.draw(first, found[first])

@@ -8,7 +8,7 @@ import streamlit as st
 from torch import Tensor
 
 from attention import claims, masks, sample, scaled_dot_product, single_head, verify_head
-from attention.multi_head import allowed_by
+from attention.multi_head import SQUARE, allowed_by
 from attention.single_head import STEPS, HeadTrace
 from attention.verify import Verdict
 from attention.verify_head import HeadConfig
@@ -109,7 +109,7 @@ def picture() -> None:
                 says=Says(hint="", tallest=380 // len(sources)),
             )
     with after:
-        square = step in step_picture.SQUARE
+        square = step in SQUARE
         heatmap.show(
             cached.picture(step, config, partial(packed, step, config, made)),
             Look(scale=asked.look.scale, curve=asked.look.curve, pin=Cell(0, pin.query, pin.key) if square else None),

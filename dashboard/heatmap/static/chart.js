@@ -2,21 +2,10 @@
 
 import { cssToRgb } from "./colour.js";
 import { downloads } from "./download.js";
+import { clear, mounting } from "./mount.js";
 
 // readable on white and on the dark background, and told apart with every common colour blindness
 const COLOURS = ["#2f87d8", "#d9752b", "#1f9d74", "#8a63d2"];
-
-const views = new WeakMap();
-
-export function draw({ data, parentElement }) {
-  let view = views.get(parentElement);
-  if (!view) views.set(parentElement, (view = new Chart(parentElement)));
-  view.show(data);
-  return () => {
-    view.remove();
-    views.delete(parentElement);
-  };
-}
 
 class Chart {
   constructor(parent) {
@@ -27,15 +16,13 @@ class Chart {
     this.resizing.observe(this.plot);
   }
 
-  remove() {
+  leave() {
     this.resizing.disconnect();
-    const { plot } = this;
-    this.drawn?.finally(() => Plotly.purge(plot)); // not in the middle of it
-    this.root.outerHTML = this.markup; // the page may draw into the same place again, which would then have all twice
+    clear(this, this.plot);
   }
 
-  show(message) {
-    Object.assign(this, JSON.parse(new TextDecoder().decode(message)));
+  show({ data }) {
+    Object.assign(this, JSON.parse(new TextDecoder().decode(data)));
     if (!this.buttons) this.addButtons();
     this.readTheme();
     this.say("");
@@ -109,3 +96,5 @@ class Chart {
     this.root.querySelector(".status").textContent = text;
   }
 }
+
+export const draw = mounting(Chart);

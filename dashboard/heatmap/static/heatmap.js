@@ -10,6 +10,7 @@ import { figure, marginFor, tickUpdate } from "./plot.js";
 import { downloads } from "./download.js";
 import { paintTitles } from "./titles.js";
 import { Table } from "./table.js";
+import { clear, mounting } from "./mount.js";
 
 const PAGE_COLOURS = ["background", "secondary-background", "border", "primary", "green-text", "red-text"].map((name) => `--st-${name}-color`);
 
@@ -21,19 +22,6 @@ const GEOMETRY = [
 
 // Plotly reads some markup in a text.
 const literal = (text) => text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-
-const views = new WeakMap();
-
-export function draw({ data, parentElement, setStateValue }) {
-  let view = views.get(parentElement);
-  if (!view) views.set(parentElement, (view = new View(parentElement)));
-  view.setStateValue = setStateValue;
-  view.show(decode(data, view.scene));
-  return () => {
-    view.remove();
-    views.delete(parentElement);
-  };
-}
 
 class View {
   constructor(parent) {
@@ -51,17 +39,16 @@ class View {
     this.resizing.observe(this.parts.stage);
   }
 
-  remove() {
+  leave() {
     this.resizing.disconnect();
     document.removeEventListener("fullscreenchange", this.onFullscreen);
-    const { plot } = this.parts;
-    this.drawn?.finally(() => Plotly.purge(plot)); // not in the middle of it
-    this.root.outerHTML = this.markup; // the page may draw into the same place again, which would then have all twice
+    clear(this, this.parts.plot);
   }
 
-  show(scene) {
+  show({ data, setStateValue }) {
+    this.setStateValue = setStateValue;
     const before = this.scene;
-    this.scene = scene;
+    const scene = (this.scene = decode(data, before));
     this.readTheme();
     if (!before || String(before.stops) !== String(scene.stops)) this.palette = new Palette(scene.stops);
     this.raster.fill(scene, this.palette);
@@ -314,3 +301,5 @@ class View {
     this.parts.readout.textContent = text;
   }
 }
+
+export const draw = mounting(View);
