@@ -20,15 +20,18 @@ def draw() -> TrainConfig:
     """Draw them; returns what is to be trained: the task's lesson, but for what the reader has changed."""
     names = tuple(TASKS)
     keep_in_url("task", "train_seed", *_OF_TASK)
-    left, *others = st.columns([3, 2, 2, 1.4, 1.7, 1.6], vertical_alignment="bottom", gap="medium")
-    task = left.selectbox("Task", names, index=names.index(FIRST), key="task", bind=_URL, on_change=_take_task)
-    lesson = LESSONS[task].works
-    places = iter(others)
-    layers = next(places).slider("Layers", 1, MAX_LAYERS, lesson.layers, key="train_layers", bind=_URL)
-    heads = next(places).select_slider("Heads", HEADS, lesson.heads, key="train_heads", bind=_URL)
-    causal = next(places).toggle("Causal", lesson.causal, key="train_causal", bind=_URL)
-    feed_forward = next(places).toggle("Feed-forward", lesson.feed_forward, key="train_feed_forward", bind=_URL)
-    seed = next(places).number_input("Seed", 0, MAX_SEED, lesson.seed, key="train_seed", bind=_URL)
+    with st.container(
+        horizontal=True, vertical_alignment="bottom", gap="medium"
+    ):  # as many in a row as there is room for
+        task = st.selectbox(
+            "Task", names, index=names.index(FIRST), key="task", bind=_URL, on_change=_take_task, width=220
+        )
+        lesson = LESSONS[task].works
+        layers = st.slider("Layers", 1, MAX_LAYERS, lesson.layers, key="train_layers", bind=_URL, width=160)
+        heads = st.select_slider("Heads", HEADS, lesson.heads, key="train_heads", bind=_URL, width=160)
+        causal = st.toggle("Causal", lesson.causal, key="train_causal", bind=_URL)
+        feed_forward = st.toggle("Feed-forward", lesson.feed_forward, key="train_feed_forward", bind=_URL)
+        seed = st.number_input("Seed", 0, MAX_SEED, lesson.seed, key="train_seed", bind=_URL, width=160)
     return replace(
         lesson, layers=layers, heads=heads, causal=causal, feed_forward=feed_forward, seed=int(seed)
     )  # fmt: skip
