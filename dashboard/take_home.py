@@ -100,14 +100,19 @@ def _tensors(kept: Kept) -> None:
     def everything() -> bytes:
         return export.as_npz(kept.tensors(), about)
 
+    rows = math.prod(shape[: part.axis]) * (part.stop - part.start) * math.prod(shape[part.axis + 1 :])
+    binary = "application/octet-stream"
+    files = [
+        (f"CSV, {rows:,} rows", csv, kept.file(one, _called(part, shape)), "csv", "text/csv", ""),
+        (f"NPZ{_large(_npz(shape, dtype))}", npz, kept.file(one), "npz", binary, ""),
+    ]
+    if whole <= LARGEST:
+        files.append((f"NPZ of all {len(names)}{_large(whole)}", everything, kept.file("all"), "npz", binary, "all"))
+    seconds = _seconds(kept.scene)
     with st.container(horizontal=True):
-        rows = math.prod(shape[: part.axis]) * (part.stop - part.start) * math.prod(shape[part.axis + 1 :])
-        _button(f"CSV, {rows:,} rows", csv, kept.file(one, _called(part, shape)), "csv", "text/csv")
-        _button(f"NPZ{_large(_npz(shape, dtype))}", npz, kept.file(one), "npz", "application/octet-stream")
-        if whole <= LARGEST:
-            label = f"NPZ of all {len(names)}{_large(whole)}"
-            _button(label, everything, kept.file("all"), "npz", "application/octet-stream", "all")
-    if (seconds := _seconds(kept.scene)) > 1:
+        for file in files:
+            _prepared(*file, seconds) if seconds > 1 else _button(*file)
+    if seconds > 1:
         st.caption(f"In {dtype} a file takes about {seconds:.0f} s to make.")
     if whole > LARGEST:
         st.caption(f"All {len(names)} in one NPZ would be {_megabytes(whole)}; the limit is {_megabytes(LARGEST)}.")
@@ -164,6 +169,18 @@ def _button(label: str, build: Callable[[], str | bytes], name: str, ending: str
         on_click="ignore",
         icon=":material/download:",
     )
+
+
+def _prepared(
+    label: str, build: Callable[[], bytes], name: str, ending: str, mime: str, key: str, seconds: float
+) -> None:
+    """A file that takes long: a button that makes it under a bar, and then the button that hands it out.
+
+    It is held until the reader does anything else, and by nobody else.
+    """
+    if st.button(f"Prepare {label}", icon=":material/hourglass_top:", key=f"_prepare_{ending}{key}"):
+        made = progress.during(partial(cached.gated, build), seconds, label)
+        _button(label, lambda: made, name, ending, mime, key)
 
 
 def _part(name: str, shape: tuple[int, ...]) -> Part:

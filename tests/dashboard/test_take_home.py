@@ -400,6 +400,34 @@ def test_what_takes_long_is_made_under_a_bar(dtype: str, buttons: Buttons, monke
     assert (asked, said) == (expected, bool(expected)), "and what is known needs no bar"
 
 
+@pytest.mark.parametrize("file", ["csv", "npz", "npzall"])
+def test_a_file_that_takes_long_is_prepared_under_a_bar(
+    file: str, buttons: Buttons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[float] = []
+
+    def during(make: Callable[[], bytes], seconds: float, what: str) -> bytes:
+        bars.append(seconds)
+        return make()
+
+    opened("heads")
+    usual = {button.file: button.build() for button in buttons.values()}
+    buttons.clear()
+    monkeypatch.setattr(progress, "during", during)
+    monkeypatch.setattr(take_home, "_seconds", lambda scene: 2.0)
+    reader = opened("heads")
+    assert not buttons, "nothing to download before it is made"
+    reader.press_key(f"_prepare_{file}")
+    assert reader.faults == []
+    (button,) = buttons.values()
+    assert bars == [2.0]
+    assert button.build() == usual[button.file]
+    assert bars == [2.0], "it is made already"
+    buttons.clear()
+    reader.rerun()
+    assert not buttons, "and held no longer"
+
+
 @pytest.mark.parametrize(
     ("width", "tokens", "dtype", "slow"),
     [
