@@ -5,10 +5,13 @@ from typing import Final
 
 import torch
 
+from attention.trained_layers import TRAINED_LAYERS, TrainedLayer
+
 MAX_EMBED_DIM: Final = 1024
 MAX_HEADS: Final = 32
 MAX_TOKENS: Final = 256
 MAX_SEED: Final = 2**32 - 1
+RANDOM: Final = "random"
 DTYPES: Final[dict[str, torch.dtype]] = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -19,14 +22,19 @@ DTYPES: Final[dict[str, torch.dtype]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig:
-    """One scene: sizes, seed, mask and precision.
+    """One scene: sizes, seed, mask, precision, and whose weights it has.
 
     The defaults are the multi-head scene of the transformer paper's base model as it is often
     coded: 12 heads over 768 dimensions, and a causal mask.
 
+    `weights` are random, or those of a trained layer (`TRAINED_LAYERS`). Then the tokens are what the attention of
+    that layer is given for a sequence of its task, and the seed says which sequence. Heads and mask may be others
+    than it was trained with.
+
     Raises:
-        ValueError: a value is not a whole number, lies outside its limits, or `embed_dim` does
-            not divide by `num_heads`. The message carries the numbers and says what would do.
+        ValueError: a value is not a whole number, lies outside its limits, `embed_dim` does
+            not divide by `num_heads`, or the sizes are not possible with these trained weights. The message carries
+            the numbers and says what would do.
 
     Example:
         >>> AttentionConfig(embed_dim=12, num_heads=3).head_dim
@@ -39,6 +47,7 @@ class AttentionConfig:
     seed: int = 42
     causal: bool = True
     dtype: str = "float32"
+    weights: str = RANDOM
 
     def __post_init__(self) -> None:
         check_whole("embed_dim", self.embed_dim, 1, MAX_EMBED_DIM)
@@ -54,6 +63,27 @@ class AttentionConfig:
                 f"embed_dim {self.embed_dim} does not divide into {self.num_heads} heads; "
                 f"head counts that do: {', '.join(map(str, head_counts(self.embed_dim)))}."
             )
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        if self.weights == RANDOM:
+            return
+        if not isinstance(self.weights, str) or self.weights not in TRAINED_LAYERS:
+            raise ValueError(
+                f"weights is {self.weights!r}; it must be {RANDOM}, or one of {'; '.join(TRAINED_LAYERS)}."
+            )
+        layer = TRAINED_LAYERS[self.weights]
+        if self.embed_dim != layer.width:
+            raise ValueError(f"embed_dim is {self.embed_dim}; the weights of {self.weights} have {layer.width}.")
+        if self.num_tokens > layer.length:
+            raise ValueError(
+                f"num_tokens is {self.num_tokens}; the sequences of {layer.task} have up to {layer.length}."
+            )
+
+    @property
+    def trained(self) -> TrainedLayer | None:
+        """The trained layer whose weights it has, or None where they are random."""
+        return TRAINED_LAYERS.get(self.weights)
 
     @property
     def head_dim(self) -> int:
@@ -70,6 +100,7 @@ class AttentionConfig:
             "seed": f"seed {self.seed}",
             "causal": "causal" if self.causal else "no mask",
             "dtype": self.dtype,
+            "weights": "random weights" if self.trained is None else f"weights of {self.weights}",
         }
 
     @property

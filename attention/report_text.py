@@ -52,7 +52,8 @@ def scene_as_dict(scene: Scene) -> dict[str, Any]:
     if isinstance(scene, tuple):
         return {"kind": "attention under a mask", **config, "mask": asdict(scene[1])}
     if isinstance(scene, HeadConfig):
-        return {"kind": "one head", **config, "head_dim": scene.head_dim, "value_dim": scene.value_dim}
+        which = {"head": scene.head} if scene.scene.trained else {}
+        return {"kind": "one head", **config, "head_dim": scene.head_dim, "value_dim": scene.value_dim} | which
     if isinstance(scene, BlockConfig):
         own = {"depth": scene.depth, "norm_first": scene.norm_first, "activation": scene.activation}
         return {"kind": "transformer blocks", **config, **own}

@@ -1,4 +1,8 @@
-"""Seeded tokens and parameters: each named tensor has a random generator of its own.
+"""Tokens and parameters of a scene: seeded random numbers, each named tensor from a generator of its own.
+
+Where the scene's weights are those of a trained layer, they and the tokens are that layer's (`trained.inputs`), and
+what it has not, such as a feed-forward network, is random. They are imported when they are wanted: what is trained is
+itself made of what stands on this file.
 
 A generator is seeded with a digest of (seed, name), so that tensors do not depend on the order
 in which they are drawn, on other sessions in the process, or on the global random state, which
@@ -61,22 +65,30 @@ class BlockParameters:
 
 
 def draw_tokens(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
-    """Standard normal token embeddings, in the config's dtype.
+    """Standard normal token embeddings, in the config's dtype; with trained weights what their layer is given.
 
     Drawn for the largest number of tokens and cut: PyTorch's generator gives other first values
     for other sizes, and a reader who adds a token must see the earlier ones stay.
     """
+    if config.trained:
+        from attention.trained import inputs
+
+        return inputs.tokens(config)
     embeddings = _draw("tokens", (MAX_TOKENS, config.embed_dim), config.seed)
     # clone: a view would keep all the MAX_TOKENS rows alive
     return embeddings[None, : config.num_tokens].clone().to(config.torch_dtype)
 
 
 def draw_parameters(config: AttentionConfig) -> AttentionParameters:
-    """Weights and biases with standard deviation 1/√E, in the config's dtype.
+    """Weights and biases with standard deviation 1/√E, in the config's dtype; or the trained ones.
 
     With it q, k and v have about unit variance for standard normal tokens. Biases are drawn too:
     zero biases would hide an attention that drops them.
     """
+    if config.trained:
+        from attention.trained import inputs
+
+        return inputs.parameters(config)
     scale = 1 / math.sqrt(config.embed_dim)
     shapes = {"w": (config.embed_dim, config.embed_dim), "b": (config.embed_dim,)}
     return AttentionParameters(
@@ -84,8 +96,15 @@ def draw_parameters(config: AttentionConfig) -> AttentionParameters:
     ).to(config.torch_dtype)
 
 
-def draw_head(config: AttentionConfig, head_dim: int, value_dim: int) -> HeadWeights:
-    """The state of a `SelfAttention` without biases, with standard deviation 1/√E, in the config's dtype."""
+def draw_head(config: AttentionConfig, head_dim: int, value_dim: int, head: int = 0) -> HeadWeights:
+    """The state of a `SelfAttention` without biases, with standard deviation 1/√E, in the config's dtype.
+
+    With trained weights it is one head of their layer, with its biases and its own width.
+    """
+    if config.trained:
+        from attention.trained import inputs
+
+        return inputs.head_weights(config, head)
     widths = {"w_q": head_dim, "w_k": head_dim, "w_v": value_dim}
     scale = 1 / math.sqrt(config.embed_dim)
     return {
@@ -98,6 +117,8 @@ def draw_head(config: AttentionConfig, head_dim: int, value_dim: int) -> HeadWei
 
 def draw_block(config: AttentionConfig, index: int = 0) -> BlockParameters:
     """One block's parameters, in the config's dtype; block 0 attends with the parameters of `draw_parameters`.
+
+    So with trained weights only the attention of block 0 is trained: all else is random.
 
     Weights have standard deviation 1/√(their inputs) and biases 1/√E. LayerNorm's scale is drawn about 1 and
     its shift about 0, both with a deviation of 0.2: with 1 and 0, as modules begin, a norm that forgets

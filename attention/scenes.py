@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from attention.config import AttentionConfig
+from attention.config import RANDOM, AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
@@ -17,6 +17,11 @@ def in_dtype(scene: Scene, dtype: str) -> Scene:
     if isinstance(scene, tuple):
         return config, scene[1]
     return config if isinstance(scene, AttentionConfig) else replace(scene, scene=config)
+
+
+def with_random_weights(config: AttentionConfig) -> AttentionConfig:
+    """A config of the same sizes whose weights are random, if they are not."""
+    return replace(config, weights=RANDOM)
 
 
 def config_of(scene: Scene) -> AttentionConfig:

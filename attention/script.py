@@ -2,7 +2,7 @@
 
 The script imports `math` and `torch` and nothing else. It runs the library's operations in their order, so that on one
 machine its numbers are the library's to the last bit. Of each seed it carries the lower 32 bits, since PyTorch's CPU
-generator takes no more.
+generator takes no more. Trained weights come of no seed: such a scene's script reads them from a file, with `numpy`.
 """
 
 from collections.abc import Iterable
@@ -49,19 +49,20 @@ class Answer:
     apart: float
 
 
-def text(scene: Scene, head: int = 0, query: int = 0) -> str:
+def text(scene: Scene, head: int = 0, query: int = 0, inputs: str = "inputs.npz") -> str:
     """The script of a scene.
 
     Args:
         scene: attention, one head, blocks, or attention under a mask of its own.
         head: whose row of weights is printed; of blocks, in the last of them.
         query: which row.
+        inputs: the file that a scene with trained weights is read from, an NPZ of `tensors.inputs_of`.
     """
     config = config_of(scene)
     if isinstance(scene, BlockConfig):
         body = _blocks(scene)
     else:
-        body = _one_head(scene) if isinstance(scene, HeadConfig) else _attention(scene)
+        body = _one_head(scene, inputs) if isinstance(scene, HeadConfig) else _attention(scene, inputs)
     printing = templates.PRINTING.substitute(
         dtype=config.dtype, digits=_digits(config), head=head, query=query, most=MOST_SHOWN, first=FIRST_SHOWN
     )
@@ -102,7 +103,7 @@ def seed_of(name: str, seed: int) -> int:
     return sample.generator(name, seed).initial_seed() % 2**32
 
 
-def _attention(scene: AttentionConfig | tuple[AttentionConfig, MaskConfig]) -> str:
+def _attention(scene: AttentionConfig | tuple[AttentionConfig, MaskConfig], inputs: str) -> str:
     config, mask = config_of(scene), mask_of(scene)
     of_mask = scene[1] if isinstance(scene, tuple) else None
     sizes = {"E": config.embed_dim, "H": config.num_heads, "T": config.num_tokens}
@@ -113,10 +114,11 @@ def _attention(scene: AttentionConfig | tuple[AttentionConfig, MaskConfig]) -> s
         called = _CALLED
     return (
         _opening(config, "Attention", sizes, called)
-        + _seeds(config, {name: name for name in ("tokens", *_ATTENTION)})
+        + _source(config, {name: name for name in ("tokens", *_ATTENTION)}, inputs)
         + templates.ATTENTION.substitute(
             split=templates.SPLIT,
-            tokens=_tokens('draw("tokens"', "N" if crossed else "T"),
+            tokens=templates.TAKEN_TOKENS if config.trained else _tokens('draw("tokens"', "N" if crossed else "T"),
+            weight_and_bias=templates.TAKEN if config.trained else templates.DRAWN,
             q_k_v=templates.CROSS if crossed else templates.SELF,
             equation=_equation(mask, "S" if crossed else "T"),
             kernel=_kernel(mask),
@@ -124,15 +126,17 @@ def _attention(scene: AttentionConfig | tuple[AttentionConfig, MaskConfig]) -> s
     )
 
 
-def _one_head(scene: HeadConfig) -> str:
+def _one_head(scene: HeadConfig, inputs: str) -> str:
     config, mask = scene.scene, mask_of(scene)
     sizes = {"E": config.embed_dim, "D": scene.head_dim, "V": scene.value_dim, "T": config.num_tokens}
     names = {name: f"head/{name}" for name in ("w_q", "w_k", "w_v")}
     return (
         _opening(config, "One head", sizes, _CALLED | {"T": "tokens"})
-        + _seeds(config, {"tokens": "tokens"} | names)
-        + templates.ONE_HEAD.substitute(
-            tokens=_tokens('draw("tokens"', "T"), equation=_equation(mask, "T"), kernel=_kernel(mask)
+        + _source(config, {"tokens": "tokens"} | names, inputs)
+        + (templates.TRAINED_HEAD if config.trained else templates.ONE_HEAD).substitute(
+            tokens=templates.TAKEN_TOKENS if config.trained else _tokens('draw("tokens"', "T"),
+            equation=_equation(mask, "T"),
+            kernel=_kernel(mask),
         )
     )
 
@@ -166,12 +170,22 @@ def _blocks(scene: BlockConfig) -> str:
 
 def _opening(config: AttentionConfig, what: str, sizes: dict[str, int], called: dict[str, str]) -> str:
     return templates.OPENING.substitute(
-        title=f"{what} as Attention Lab draws it for seed {config.seed}, in plain PyTorch.",
+        title=f"{what} as Attention Lab {_drawn(config)}, in plain PyTorch.",
+        imports="import math\n\nimport numpy\nimport torch" if config.trained else "import math\n\nimport torch",
         names=", ".join(sizes),
         values=", ".join(map(str, sizes.values())),
         dtype=config.dtype,
         called=", ".join(called[name] for name in sizes),
     )
+
+
+def _drawn(config: AttentionConfig) -> str:
+    return f"{f'has it of {config.weights}' if config.trained else 'draws it'} for seed {config.seed}"
+
+
+def _source(config: AttentionConfig, names: dict[str, str], inputs: str) -> str:
+    """Where tensors come from: their seeds, or a file."""
+    return templates.INPUTS.substitute(file=inputs) if config.trained else _seeds(config, names)
 
 
 def _seeds(config: AttentionConfig, names: dict[str, str]) -> str:

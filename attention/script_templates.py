@@ -10,9 +10,7 @@ from typing import Final
 OPENING: Final = Template('''\
 """$title"""
 
-import math
-
-import torch
+$imports
 
 torch.set_num_threads(1)  # as the dashboard: with more, sums are added up in another order
 $names, dtype = $values, torch.$dtype  # $called
@@ -31,6 +29,16 @@ def draw(name, *shape, scale=1.0):
 
 """)
 
+INPUTS: Final = Template("""\
+file = numpy.load("$file")  # trained weights and the tokens, which were taken home with this script
+
+
+def take(name):
+    return torch.from_numpy(file[name]).to(dtype)
+
+
+""")
+
 SPLIT: Final = """\
 def split(x):  # into heads: (1, T, E) to (1, H, T, D)
     return x.view(1, -1, H, E // H).transpose(1, 2)
@@ -40,8 +48,7 @@ def split(x):  # into heads: (1, T, E) to (1, H, T, D)
 
 ATTENTION: Final = Template("""\
 def project(x, name):  # x Wᵀ + b
-    weight = draw(f"w_{name}", E, E, scale=1 / math.sqrt(E))
-    bias = draw(f"b_{name}", E, scale=1 / math.sqrt(E))
+    $weight_and_bias
     return torch.addmm(bias, x[0], weight.mT)[None]
 
 
@@ -53,6 +60,12 @@ merged = context.transpose(1, 2).reshape(1, -1, E)  # heads side by side
 output = project(merged, "o")
 $kernel
 """)
+
+DRAWN: Final = """\
+weight = draw(f"w_{name}", E, E, scale=1 / math.sqrt(E))
+    bias = draw(f"b_{name}", E, scale=1 / math.sqrt(E))"""
+TAKEN_TOKENS: Final = 'tokens = take("tokens")'
+TAKEN: Final = 'weight, bias = take(f"w_{name}"), take(f"b_{name}")'
 
 SELF: Final = 'q, k, v = (split(project(tokens, name)) for name in "qkv")'
 
@@ -67,6 +80,18 @@ def project(x, name, width):  # x Wᵀ, as one head: (1, T, E) to (1, 1, T, widt
 
 $tokens
 q, k, v = project(tokens, "w_q", D), project(tokens, "w_k", D), project(tokens, "w_v", V)
+$equation
+output = context[:, 0]
+$kernel
+""")
+
+TRAINED_HEAD: Final = Template("""\
+def project(x, name):  # x Wᵀ + b, as one head: (1, T, E) to (1, 1, T, D)
+    return torch.nn.functional.linear(x, take(f"w_{name}"), take(f"b_{name}"))[:, None]
+
+
+$tokens
+q, k, v = (project(tokens, name) for name in "qkv")
 $equation
 output = context[:, 0]
 $kernel

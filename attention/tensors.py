@@ -47,12 +47,22 @@ def of_scene(scene: Scene, index: int = 0) -> Tensors:
     if isinstance(scene, BlockConfig):
         return _of_block(scene, index)
     if isinstance(scene, HeadConfig):
-        tokens, weights = verify_head.draw(scene)
-        drawn = {name.removesuffix(".weight"): weight for name, weight in weights.items()}
-        return {"tokens": tokens, **drawn, **of_trace(verify_head.attend_as_configured(scene))}
+        return {**inputs_of(scene), **of_trace(verify_head.attend_as_configured(scene))}
     config, mask = scene if isinstance(scene, tuple) else (scene, None)
     (tokens, parameters), trace = multi_head.draw_and_attend(config, mask)
     return {"tokens": tokens, **of_parameters(parameters), **of_trace(trace)}
+
+
+def inputs_of(scene: Scene) -> Tensors:
+    """Tokens and parameters of a scene, of blocks those of the first."""
+    if isinstance(scene, HeadConfig):
+        tokens, weights = verify_head.draw(scene)
+        kinds = {"weight": "w", "bias": "b"}
+        split = ((name.split("."), tensor) for name, tensor in weights.items())
+        return {"tokens": tokens, **{f"{kinds[kind]}{to.removeprefix('w')}": tensor for (to, kind), tensor in split}}
+    config = config_of(scene)
+    drawn = draw_block(config) if isinstance(scene, BlockConfig) else draw_parameters(config)
+    return {"tokens": draw_tokens(config), **of_parameters(drawn)}
 
 
 def of_two(b: AttentionConfig, a: AttentionConfig) -> Tensors:
@@ -62,11 +72,8 @@ def of_two(b: AttentionConfig, a: AttentionConfig) -> Tensors:
 
 def with_mistake(scene: Breakable, pieces: BlockPieces) -> Tensors:
     """A scene whose ours is made of these pieces: tokens, parameters, "ours." and "pytorch." with every step."""
-    config = config_of(scene)
-    drawn = draw_block(config) if isinstance(scene, BlockConfig) else draw_parameters(config)
     ours, pytorch = both_with(scene, pieces)
-    found = {"tokens": draw_tokens(config), **of_parameters(drawn)}
-    return {**found, **of_trace(ours, "ours"), **of_trace(pytorch, "pytorch")}
+    return {**inputs_of(scene), **of_trace(ours, "ours"), **of_trace(pytorch, "pytorch")}
 
 
 def of_ways(config: AttentionConfig, dropout: float) -> Tensors:

@@ -30,7 +30,8 @@ class BlockConfig:
     """A scene of blocks: the config's tokens and mask, and how the blocks are built.
 
     Raises:
-        ValueError: the depth is not from 1 to 8, or there is no such activation.
+        ValueError: the depth is not from 1 to 8, there is no such activation, or the weights are not random: the
+            layers that are trained are no whole blocks.
     """
 
     scene: AttentionConfig
@@ -41,6 +42,8 @@ class BlockConfig:
     def __post_init__(self) -> None:
         check_whole("depth", self.depth, 1, MAX_DEPTH)
         check_activation(self.activation)
+        if self.scene.trained:
+            raise ValueError(f"the weights are those of {self.scene.weights}; those of blocks are random.")
 
     @property
     def switches(self) -> dict[str, Any]:

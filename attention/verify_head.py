@@ -21,22 +21,33 @@ MAX_WIDTH = 1024
 class HeadConfig:
     """A scene of one head: that of the config, whose head count is not asked, with widths of its own.
 
+    With trained weights it is that head of their layer, whose widths it has.
+
     Raises:
-        ValueError: a width is no whole number from 1 to 1024.
+        ValueError: a width is no whole number from 1 to 1024, or there is no such head, or it is of another width.
     """
 
     scene: AttentionConfig
     head_dim: int
     value_dim: int
+    head: int = 0
 
     def __post_init__(self) -> None:
+        layer = self.scene.trained
+        check_whole("head", self.head, 0, layer.heads - 1 if layer else 0)
         check_whole("head_dim", self.head_dim, 1, MAX_WIDTH)
         check_whole("value_dim", self.value_dim, 1, MAX_WIDTH)
+        if layer and not self.head_dim == self.value_dim == layer.head_dim:
+            raise ValueError(
+                f"head_dim is {self.head_dim} and value_dim {self.value_dim}; the heads of {layer.name} are "
+                f"{layer.head_dim} wide."
+            )
 
 
 def draw(config: HeadConfig) -> tuple[Tensor, HeadWeights]:
     """The tokens and weights of a scene."""
-    return sample.draw_tokens(config.scene), sample.draw_head(config.scene, config.head_dim, config.value_dim)
+    weights = sample.draw_head(config.scene, config.head_dim, config.value_dim, config.head)
+    return sample.draw_tokens(config.scene), weights
 
 
 @torch.no_grad()

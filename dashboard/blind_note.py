@@ -59,6 +59,8 @@ def settings(found: BlindSpots) -> str:
 def _setting(name: str, value: object) -> str:
     if isinstance(value, bool):
         return name if value else f"not {name}"
+    if name == "weights":
+        return f"{value} weights"
     if isinstance(value, str):
         return value
     return _CALLED[name] if isinstance(value, (list, tuple)) else f"{_CALLED[name]} {value}"

@@ -116,7 +116,8 @@ def _parts(config: Scene) -> tuple[str, ...]:
     if isinstance(config, HeadConfig):
         _, *rest = _parts(config.scene)  # how many heads the scene has is not asked
         size = f"1x{config.scene.num_tokens}-of-{config.scene.embed_dim}"
-        return size, f"head{config.head_dim}to{config.value_dim}", *rest
+        which = (f"of{config.head}",) if config.scene.trained else ()
+        return size, f"head{config.head_dim}to{config.value_dim}", *which, *rest
     if isinstance(config, BlockConfig):
         norm = "pre" if config.norm_first else "post"
         return (*_parts(config.scene), f"depth{config.depth}", norm, config.activation)
@@ -126,4 +127,5 @@ def _parts(config: Scene) -> tuple[str, ...]:
         return (*_parts(scene), "under", *rules)
     mask_name = "causal" if config.causal else "full"
     size = f"{config.num_heads}x{config.num_tokens}-of-{config.embed_dim}"
-    return size, mask_name, f"seed{config.seed}", config.dtype
+    trained = (config.trained.slug,) if config.trained else ()
+    return size, mask_name, f"seed{config.seed}", config.dtype, *trained

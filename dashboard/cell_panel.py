@@ -1,6 +1,8 @@
 """The pinned cell, worked out with its live numbers."""
 
 import math
+from collections.abc import Sequence
+from html import escape
 from typing import Final
 
 from attention.worked_cell import WorkedCell
@@ -10,10 +12,18 @@ from dashboard.tables import Mark, Table, Value
 SHOWN: Final = 6  # terms and keys that stand on their own; the smaller ones are folded into one line
 
 
-def html(cell: WorkedCell) -> str:
-    """From the dot product to the weight, in the equation's order, as HTML with every text escaped."""
-    title = f"Head {cell.head}: query {cell.query} → key {cell.key}"
-    return f"<h2>{title}</h2>" + tables.html(_chain(cell), _terms(cell), _row(cell), kind="cell")
+def html(cell: WorkedCell, labels: Sequence[str] = ()) -> str:
+    """From the dot product to the weight, in the equation's order, as HTML with every text escaped.
+
+    `labels` are what the tokens are called.
+    """
+    title = f"Head {cell.head}: query {named(cell.query, labels)} → key {named(cell.key, labels)}"
+    return f"<h2>{escape(title)}</h2>" + tables.html(_chain(cell), _terms(cell), _row(cell, labels), kind="cell")
+
+
+def named(token: int, labels: Sequence[str]) -> str:
+    """A token by its position, and by its label if it has one."""
+    return f"{token} “{labels[token]}”" if labels else str(token)
 
 
 def _chain(cell: WorkedCell) -> Table:
@@ -50,13 +60,13 @@ def _terms(cell: WorkedCell) -> Table:
     return Table("The dot product, term by term", ("dimension", "q", "k", "q × k"), rows)
 
 
-def _row(cell: WorkedCell) -> Table:
+def _row(cell: WorkedCell, labels: Sequence[str]) -> Table:
     seen = [entry for entry in cell.row if entry.masked > float("-inf")]
     largest = sorted(seen, key=lambda entry: -entry.weight)[:SHOWN]
     shown = [entry for entry in seen if entry in largest or entry.key == cell.key]
     rows: list[tuple[Value, ...]] = [
         (
-            Mark(str(e.key), "strong") if e.key == cell.key else str(e.key),
+            Mark(named(e.key, labels), "strong") if e.key == cell.key else named(e.key, labels),
             number(e.masked),
             number(e.exponential),
             Mark(number(e.weight), "strong") if e.key == cell.key else number(e.weight),

@@ -7,12 +7,16 @@ from typing import Final
 
 import streamlit as st
 
-from attention.config import AttentionConfig
+from attention.config import RANDOM, AttentionConfig
+from attention.trained_layers import TRAINED_LAYERS
 from dashboard import cached
 from dashboard.link import Parameter
 
 _KEY: Final = "_a"
-_SCENE: Final = re.compile(r"(\d{1,2})x(\d{1,3})-of-(\d{1,4})-(causal|full)-seed(\d{1,10})-([a-z0-9]{1,9})", re.ASCII)
+_SCENE: Final = re.compile(
+    r"(\d{1,2})x(\d{1,3})-of-(\d{1,4})-(causal|full)-seed(\d{1,10})-([a-z0-9]{1,9})(?:-([a-z-]{1,20}\d))?", re.ASCII
+)
+_BY_SLUG: Final = {layer.slug: name for name, layer in TRAINED_LAYERS.items()}
 
 
 def pin(scene: AttentionConfig) -> None:
@@ -37,7 +41,7 @@ def scene_in(text: str) -> AttentionConfig | None:
     found = _SCENE.fullmatch(text)
     if found is None:
         return None
-    heads, tokens, width, mask, seed, dtype = found.groups()
+    heads, tokens, width, mask, seed, dtype, slug = found.groups()
     with suppress(ValueError):
         return AttentionConfig(
             embed_dim=int(width),
@@ -46,6 +50,7 @@ def scene_in(text: str) -> AttentionConfig | None:
             seed=int(seed),
             causal=mask == "causal",
             dtype=dtype,
+            weights=_BY_SLUG.get(slug, slug) if slug else RANDOM,
         )
     return None
 

@@ -21,12 +21,25 @@ from attention.config import (
     DTYPES,
     MAX_SEED,
     MAX_TOKENS,
+    RANDOM,
     AttentionConfig,
     head_counts,
     nearest_head_count,
 )
+from attention.trained_layers import TrainedLayer
 from attention.verify import ARITHMETIC
-from dashboard import comparing, gallery, heatmap, limits, link, mistakes, page_controls, teaching, train_controls
+from dashboard import (
+    comparing,
+    gallery,
+    heatmap,
+    limits,
+    link,
+    mistakes,
+    page_controls,
+    teaching,
+    train_controls,
+    weights,
+)
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
@@ -82,13 +95,20 @@ def page() -> str:
     return str(st.session_state[_PAGE])
 
 
+def tokens_asked() -> int:
+    """The number of tokens of the widget, whatever the weights allow."""
+    return int(st.session_state["num_tokens"])
+
+
 def scene_asked() -> AttentionConfig:
     """The scene of the widgets, whatever the page computes of it."""
     state = st.session_state
+    layer = weights.layer_on(state[_PAGE])
     return AttentionConfig(
-        embed_dim=state["embed_dim"],
-        num_heads=_num_heads(),
-        num_tokens=state["num_tokens"],
+        embed_dim=layer.width if layer else state["embed_dim"],
+        num_heads=layer.heads if layer else _num_heads(),
+        num_tokens=min(state["num_tokens"], layer.length) if layer else state["num_tokens"],
+        weights=layer.name if layer else RANDOM,
         seed=state["seed"],
         causal=state.get("causal", DEFAULT.causal),
         dtype=_dtype(),
@@ -119,7 +139,12 @@ def draw_tolerance() -> None:
 
 
 def set_scene(values: Mapping[str, Any]) -> None:
-    """Set controls all at once, as a preset does, from a callback; the tolerance goes back to the usual one."""
+    """Set controls all at once, as a preset does, from a callback; the tolerance goes back to the usual one.
+
+    Sizes that a trained layer has not are those of random weights.
+    """
+    if {"embed_dim", "num_heads"} & values.keys():
+        st.session_state["weights"] = RANDOM
     st.session_state.update(values)
     st.session_state.pop(_NOTICE, None)
     _reset_tolerance()
@@ -145,10 +170,11 @@ def keep_enlarged(key: str) -> None:
 
 
 def _scene(page: str) -> None:
-    st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
-    if _has_heads():
-        _move_heads_that_do_not_divide()
-        _heads()
+    weights.draw(page, _take_weights)
+    if layer := weights.layer_on(page):
+        _keep_sizes(layer)
+    else:
+        _sizes()
     st.slider(
         "Tokens", 1, MAX_TOKENS, value=DEFAULT.num_tokens, key="num_tokens", bind=_URL,
         on_change=rerun(PICTURE, VERDICT),
@@ -163,6 +189,28 @@ def _scene(page: str) -> None:
         st.caption("Precision: all four, on this page")
     else:
         _precision()
+
+
+def _take_weights() -> None:
+    """A trained layer begins as it was trained: with whole sequences, and its mask."""
+    if layer := weights.layer_on(page()):
+        st.session_state["num_tokens"], st.session_state["causal"] = layer.length, layer.causal
+
+
+def _sizes() -> None:
+    st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
+    if _has_heads():
+        _move_heads_that_do_not_divide()
+        _heads()
+
+
+def _keep_sizes(layer: TrainedLayer) -> None:
+    """Say what a trained layer has, and keep what random weights had."""
+    state = st.session_state
+    link.keep_undrawn(embed_dim=DEFAULT.embed_dim)
+    link.keep_undrawn(num_heads=nearest_head_count(state["embed_dim"], DEFAULT.num_heads))
+    state.pop(_NOTICE, None)
+    st.caption(f"Embed dim {layer.width}, {'1 head' if layer.heads == 1 else f'{layer.heads} heads'}: as trained")
 
 
 def _has_heads() -> bool:
@@ -314,7 +362,7 @@ def _move_heads_that_do_not_divide() -> None:
 
 
 PARAMETERS: Final[dict[str, Parameter]] = {
-    "embed_dim": Parameter(link.one_of(*map(str, EMBED_DIMS))),
+    "embed_dim": Parameter(link.one_of(*map(str, EMBED_DIMS)), int, kept=True),
     # moved to the nearest that divides
     "num_heads": Parameter(lambda text: link.is_whole(text, 0, 9999) and text == str(int(text)), int, kept=True),
     "num_tokens": Parameter(link.whole_number(1, MAX_TOKENS)),
@@ -327,6 +375,7 @@ PARAMETERS: Final[dict[str, Parameter]] = {
     "atol": Parameter(link.is_fraction, float, kept=True),
     "pin": Parameter(lambda text: text == "none" or link.cell(text) is not None),
     "head": Parameter(link.whole_number(0, 9999)),
+    **weights.PARAMETERS,
     **gallery.PARAMETERS,
     **teaching.PARAMETERS,
     **comparing.PARAMETERS,

@@ -113,6 +113,24 @@ SCENES: Final = (
         "Query 3 sees four keys: take the exponentials of their scaled scores and divide by the sum.",
         "predict", num_tokens=6, ask="row", of_head=0, of_query=3, within="0.05", rules=[],
     ),
+    _scene(
+        "before", "A head that has learnt to look back",
+        "Trained on letters of which some come again: as long as they are new, up to row 23, head 1 has over 0.6 of "
+        "each row on the letter before.",
+        "heads", weights="repeat, layer 0", embed_dim=64, num_heads=4, num_tokens=32, clicked={"pin": "1-18-17"},
+    ),
+    _scene(
+        "followed", "What followed last time",
+        "One layer later: from the second “p” on, row 24, heads 0 to 2 have over 0.6 on the letter that followed the "
+        "first one.",
+        "heads", weights="repeat, layer 1", embed_dim=64, num_heads=4, num_tokens=32, clicked={"pin": "1-25-18"},
+    ),
+    _scene(
+        "subject", "A verb finds its subject",
+        "In head 1 the first verb, “(sleep)”, has over 0.99 on its subject, “bird”, and not on “trees”, which "
+        "stands beside it.",
+        "heads", weights="agreement, layer 1", embed_dim=64, num_heads=2, num_tokens=32, clicked={"pin": "1-16-7"},
+    ),
 )  # fmt: skip
 BY_KEY: Final = {scene.key: scene for scene in SCENES}
 PARAMETERS: Final[dict[str, Parameter]] = {_SCENE: Parameter(BY_KEY.__contains__)}

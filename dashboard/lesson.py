@@ -7,6 +7,7 @@ import streamlit as st
 
 from attention.claims import Claim
 from attention.scenes import Scene, config_of
+from attention.trained import inputs
 from attention.verify import Verdict
 from dashboard import blind_note, controls, fragments, presets, sources, tables, verdict_panel
 from dashboard.notes import notes
@@ -51,7 +52,8 @@ def end(lesson: Lesson, verdict: Callable[[], None]) -> None:
         st.header("Step by step against PyTorch", anchor=False)
         controls.draw_tolerance()
     verdict()
-    sources.draw(lesson.code)
+    trained = (inputs.tokens, inputs.parameters) if controls.asked().config.trained else ()
+    sources.draw((*trained, *lesson.code))
 
 
 def put(html: str) -> None:

@@ -4,11 +4,13 @@ Streamlit falls back to the default for most nonsense, without a word; an infini
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from dashboard.heatmap import Cell
 
@@ -80,6 +82,17 @@ def keep_in_url(*keys: str) -> None:
     for key in keys:
         if key in st.session_state:
             st.session_state[key] = st.session_state[key]
+
+
+def keep_undrawn(**usual: Any) -> None:
+    """Keep the values of controls that a page does not draw, at these until they have others.
+
+    They leave the link: a control that is drawn later would take its value from there, whatever was set since.
+    """
+    for key, value in usual.items():
+        st.session_state[key] = st.session_state.get(key, value)
+        with suppress(StreamlitAPIException):  # where it has just gone, its parameter goes with it
+            st.query_params.pop(key, None)
 
 
 def one_of(*options: str) -> Callable[[str], bool]:

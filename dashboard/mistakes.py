@@ -16,6 +16,7 @@ from attention.bugs.catalogue import BUGS, Bug, joined
 from attention.bugs.pieces import BlockPieces
 from attention.bugs.quiz import question
 from attention.config import AttentionConfig
+from attention.scenes import with_random_weights
 from attention.verify_block import BlockConfig
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell
@@ -86,7 +87,7 @@ def asked(scene: AttentionConfig) -> Mistakes:
     if state.get("quiz", "off") != "off":
         number, in_block = int(st.query_params.get("question", "1")), state["quiz"] == "block"
         first, second = question(in_block, number - 1), None
-    config = BlockConfig(scene, 1, state.get("norm") == "pre", state.get("activation", "gelu"))
+    config = BlockConfig(with_random_weights(scene), 1, state.get("norm") == "pre", state.get("activation", "gelu"))
     return Mistakes(first, second, in_block, config if in_block else scene, number)
 
 

@@ -1,14 +1,19 @@
 """What is said above a picture: what to look for, what of the scene was made smaller, and on paper the settings."""
 
-from dashboard import controls, gallery, limits, page_controls, teaching
+from dashboard import controls, gallery, limits, mistakes, page_controls, teaching, weights
 
 
 def notes() -> list[str]:
     """All that there is to be said, as Markdown."""
     smaller = _made_smaller()
-    settings = " · ".join(controls.asked().config.in_words.values()) if teaching.is_handout() else ""
+    config = controls.asked().config
+    trained = weights.said(config, controls.tokens_asked())
+    if trained and controls.page() == "break_it" and mistakes.asked(config).in_block:
+        trained = "A block has random weights."
+    settings = " · ".join(config.in_words.values()) if teaching.is_handout() else ""
     return [
         *([f":material/school: {looked}"] if (looked := gallery.to_look_for(controls.page())) else []),
+        *([f":material/model_training: {trained}"] if trained else []),
         *([f":material/info: {smaller}"] if smaller else []),
         *([f":material/tune: {settings}"] if settings else []),
     ]

@@ -20,7 +20,7 @@ from attention.multi_head import STEPS as ATTENTION_STEPS
 from attention.single_head import STEPS
 from attention.verify_block import MAX_DEPTH, BlockConfig
 from attention.verify_head import HeadConfig
-from dashboard import limits, mistakes
+from dashboard import limits, link, mistakes, weights
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.link import BOOL, Parameter, keep_in_url, one_of, whole_number
 
@@ -34,13 +34,16 @@ WITHIN: Final = ("0.001", "0.01", "0.02", "0.05", "0.1", "0.2")
 FEWEST_SEEDS: Final = 10
 MOST_SEEDS: Final = 500
 
+_WIDTH: Final = 64
 _URL: Final = "query-params"
 _MASK: Final = "_mask"
 
 
 def head(scene: AttentionConfig) -> HeadConfig:
-    """What is asked of one head."""
+    """What is asked of one head; of a trained layer it is the head that `which_head` says."""
     state = st.session_state
+    if layer := scene.trained:
+        return HeadConfig(scene, layer.head_dim, layer.head_dim, shown_head(scene))
     return HeadConfig(scene, head_dim=state["head_dim"], value_dim=state["value_dim"])
 
 
@@ -180,7 +183,7 @@ def shown_difference() -> tuple[str, str]:
 def draw(page: str) -> None:
     """Draw the controls of a page, if it has any."""
     drawers = {
-        "one_head": _head,
+        "one_head": lambda: _head(page),
         "masks": _mask,
         "predict": _mask,
         "four_ways": _ways,
@@ -192,13 +195,17 @@ def draw(page: str) -> None:
         drawers[page]()
 
 
-def _head() -> None:
+def _head(page: str) -> None:
+    if layer := weights.layer_on(page):
+        link.keep_undrawn(head_dim=_WIDTH, value_dim=_WIDTH)
+        st.caption(f"Head width {layer.head_dim}: as trained")
+        return
     for label, key, hint in (
         ("Head width", "head_dim", "D, the width of q and k; scores are divided by √D."),
         ("Value width", "value_dim", "The width of v, and of what the head gives out."),
     ):
         st.select_slider(
-            label, WIDTHS, value=64, key=key, bind=_URL, help=hint, on_change=rerun(PICTURE, VERDICT)
+            label, WIDTHS, value=_WIDTH, key=key, bind=_URL, help=hint, on_change=rerun(PICTURE, VERDICT)
         )  # fmt: skip
 
 

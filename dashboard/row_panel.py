@@ -1,28 +1,33 @@
 """One query's row worked out with its live numbers: from the scores to the context."""
 
+from collections.abc import Sequence
+from html import escape
 from typing import Final
 
 from attention.worked_cell import WorkedRow
 from dashboard import tables
-from dashboard.cell_panel import number
+from dashboard.cell_panel import named, number
 from dashboard.tables import Mark, Table, Value
 
 SHOWN: Final = 8  # keys that stand on their own, and dimensions of the context
 
 
-def html(row: WorkedRow) -> str:
-    """The row's softmax key by key, and its context dimension by dimension, as HTML with every text escaped."""
-    title = f"Query {row.query}, worked out"
-    return f"<h2>{title}</h2>" + tables.html(_softmax(row), _context(row), kind="row")
+def html(row: WorkedRow, labels: Sequence[str] = ()) -> str:
+    """The row's softmax key by key, and its context dimension by dimension, as HTML with every text escaped.
+
+    `labels` are what the tokens are called.
+    """
+    title = f"Query {named(row.query, labels)}, worked out"
+    return f"<h2>{escape(title)}</h2>" + tables.html(_softmax(row, labels), _context(row), kind="row")
 
 
-def _softmax(row: WorkedRow) -> Table:
+def _softmax(row: WorkedRow, labels: Sequence[str]) -> Table:
     seen = [key for key in row.keys if key.masked > float("-inf")]
     largest = sorted(seen, key=lambda key: -key.weight)[:SHOWN]
     shown = [key for key in seen if key in largest]
     rows: list[tuple[Value, ...]] = [
         (
-            str(key.key),
+            named(key.key, labels),
             number(key.score),
             number(key.scaled),
             number(key.exponential),

@@ -11,7 +11,8 @@ from torch import Tensor
 from attention.compare import apart
 from attention.config import AttentionConfig
 from attention.multi_head import SQUARE, AttentionTrace, allowed_by
-from attention.scenes import Scene
+from attention.scenes import Scene, config_of
+from attention.trained import inputs
 from dashboard.cached import identity
 from dashboard.heatmap import ATTENTION, Kind, Picture, Words, picture
 
@@ -35,6 +36,7 @@ def of_step(
     called: Words | None = None,
     note: str = "",
     blank: Sequence[int] = (),
+    labelled: bool = True,
 ) -> Picture:
     """A picture of one step, or of the same step several times side by side, on one scale.
 
@@ -47,13 +49,18 @@ def of_step(
         called: what axes, tiles and numbers are called, where the step's name does not say it.
         note: what tells it from another picture of the same step and titles.
         blank: rows that are left for the reader to fill in.
+        labelled: whether the tokens are the scene's own, which have names if its weights are trained.
     """
     kind: Kind = "weights" if step.rpartition(".")[2] in ("weights", "dropped") else "signed"
     numbers: NDArray[np.float32] = np.stack([tensor.float().numpy() for tensor in tensors])
     hatched = None if allowed is None else allowed.numpy()
     name = identity(config, f"{step} {' '.join(titles)} {note}".replace(".", " "))
     called = called or words(step)
-    return picture(numbers, hatched, safe(name), titles=titles, kind=kind, words=called, blank=blank)
+    rows, columns = labels(config, called, numbers.shape[1:]) if labelled else ((), ())
+    return picture(
+        numbers, hatched, safe(name), titles=titles, kind=kind, words=called, blank=blank,
+        row_labels=rows, column_labels=columns,
+    )  # fmt: skip
 
 
 def of_difference(
@@ -64,14 +71,29 @@ def of_difference(
     said = replace(words(step), number="|ours − PyTorch's|")
     name = safe(identity(config, f"difference {step} {note}".replace(".", " ")))
     hatched = None if allowed is None else allowed.numpy()
-    return picture(sizes, hatched, name, titles=["apart"], kind="difference", words=said)
+    rows, columns = labels(config, said, sizes.shape[1:])
+    return picture(
+        sizes, hatched, name, titles=["apart"], kind="difference", words=said, row_labels=rows, column_labels=columns
+    )
 
 
 def of_heads(config: AttentionConfig, trace: AttentionTrace) -> Picture:
     """The weights of every head of a scene, whose trace this is."""
     allowed = allowed_by(config)
     mask = None if allowed is None else allowed.numpy()
-    return picture(trace.weights[0].float().numpy(), mask, identity(config))
+    named = inputs.labels(config)
+    weights = trace.weights[0].float().numpy()
+    return picture(weights, mask, identity(config), row_labels=named, column_labels=named)
+
+
+def labels(config: Scene, called: Words, shape: tuple[int, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the rows and the columns of a picture are called, where they are all of the scene's tokens."""
+    named = inputs.labels(config_of(config))
+    asking, asked = named, named
+    if isinstance(config, tuple):
+        asking, asked = named[-config[1].num_queries :], named[: config[1].num_keys]
+    of_tokens = called.pair[0] in ("query", "token") and len(asking) == shape[0]
+    return asking if of_tokens else (), asked if called.pair[2] == "key" and len(asked) == shape[1] else ()
 
 
 def size(tensor: Tensor) -> str:

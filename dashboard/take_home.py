@@ -17,7 +17,7 @@ from attention.config import DTYPES
 from attention.export import Part
 from attention.report_text import About
 from attention.scenes import Scene, config_of, in_dtype
-from attention.tensors import Tensors, axes, of_scene
+from attention.tensors import Tensors, axes, inputs_of, of_scene
 from attention.verify import Verdict
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
@@ -50,9 +50,18 @@ class Kept:
         """The tensors."""
         return self.make(self.scene)
 
+    def inputs(self) -> bytes:
+        """What its script reads, where the weights are trained."""
+        return export.as_npz(inputs_of(self.scene), self.about)
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Their shapes, found in float32: half precision takes several times as long."""
         return {name: tuple(found.shape) for name, found in self.make(in_dtype(self.scene, "float32")).items()}
+
+    @property
+    def about(self) -> dict[str, object]:
+        """What an NPZ says of itself."""
+        return {"scene": report_text.scene_as_dict(self.scene), "note": self.note, "versions": report_text.versions()}
 
     def file(self, *more: str) -> str:
         """A file's name, without what it ends in."""
@@ -89,16 +98,15 @@ def _tensors(kept: Kept) -> None:
     shape, whole = shapes[one], sum(_npz(each, dtype) for each in shapes.values())
     st.caption(_said(one, shape, dtype))
     part = _part(one, shape)
-    about = {"scene": report_text.scene_as_dict(kept.scene), "note": kept.note, "versions": report_text.versions()}
 
     def csv() -> bytes:
         return export.as_csv(one, kept.tensors()[one], part)
 
     def npz() -> bytes:
-        return export.as_npz({one: kept.tensors()[one]}, about)
+        return export.as_npz({one: kept.tensors()[one]}, kept.about)
 
     def everything() -> bytes:
-        return export.as_npz(kept.tensors(), about)
+        return export.as_npz(kept.tensors(), kept.about)
 
     rows = math.prod(shape[: part.axis]) * (part.stop - part.start) * math.prod(shape[part.axis + 1 :])
     binary = "application/octet-stream"
@@ -121,12 +129,18 @@ def _tensors(kept: Kept) -> None:
 def _script(kept: Kept) -> None:
     """The script, and what it prints."""
     head, query = _row(kept.scene)
-    code = script.text(kept.scene, head, query)
+    inputs = kept.file("inputs")
+    code = script.text(kept.scene, head, query, f"{inputs}.npz")
     st.markdown(
         "The same scene with `math` and `torch` alone. Run, it prints what stands below it: to the last digit on a "
         "machine as this server's, while another processor or another PyTorch may round the last digits otherwise."
     )
-    _button("Script", lambda: code, kept.file(), "py", "text/x-python")
+    with st.container(horizontal=True):
+        _button("Script", lambda: code, kept.file(), "py", "text/x-python")
+        if config_of(kept.scene).trained:
+            _button("Its tokens and weights, NPZ", kept.inputs, inputs, "npz", "application/octet-stream", "inputs")
+    if config_of(kept.scene).trained:
+        st.caption(f"Trained weights come of no seed: put `{inputs}.npz` beside the script. It wants `numpy` too.")
     st.code(code, language="python", height=_SCRIPT_HEIGHT)
     st.code(_prints(kept.scene, head, query), language=None, wrap_lines=True)
 

@@ -22,6 +22,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "embed_dim": ("embed dim", ".st-key-embed_dim"),
     "num_heads": ("heads", ".st-key-num_heads"),
     "num_tokens": ("tokens", ".st-key-num_tokens"),
+    "weights": ("weights", ".st-key-weights"),
     "seed": ("seed", f'{_SIDEBAR} [data-testid="stHorizontalBlock"]:has(.st-key-seed)'),
     "causal": ("causal", ".st-key-causal"),
     "dtype": ("precision", ".st-key-dtype"),

@@ -71,6 +71,7 @@ def drawn_of(config: TrainConfig, step: int, model: Model) -> Picture:
     """Every head of every layer on the shown sequence, as a picture whose tokens have names."""
     batch = shown(config)
     layers = model.trace(batch.tokens).attention
+    labels = config.learns.labels(batch.tokens[0])
     titles = [f"layer {layer}, head {head}" for layer in range(config.layers) for head in range(config.heads)]
     allowed = models.allowed_by(config, batch.tokens.shape[1])
     kind = f"{config.layers}x{config.heads}-{'causal' if config.causal else 'full'}"
@@ -80,7 +81,8 @@ def drawn_of(config: TrainConfig, step: int, model: Model) -> Picture:
         f"train-{config.task}-{kind}-seed{config.seed}-step{step}".replace(" ", "-"),
         titles=titles,
         words=WORDS,
-        labels=config.learns.labels(batch.tokens[0]),
+        row_labels=labels,
+        column_labels=labels,
     )
 
 

@@ -14,10 +14,10 @@ import torch
 from attention import masks, reference, reference_block, sample, verify_head
 from attention.bugs.catalogue import BUGS, Bug
 from attention.bugs.pieces import BlockPieces, attend, run_block, within_heads
-from attention.config import AttentionConfig, head_counts
+from attention.config import RANDOM, AttentionConfig, head_counts
 from attention.mask_config import MaskConfig
 from attention.multi_head import allowed_by, draw, masked_scene
-from attention.scenes import Scene, config_of
+from attention.scenes import Scene, config_of, with_random_weights
 from attention.single_head import HeadTrace
 from attention.verify import MATHS, Trace, checks
 from attention.verify_block import BlockConfig
@@ -158,12 +158,13 @@ def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
     yield {"causal": True}
     if bare:
         yield bare | {"causal": True}
+    freed = {"weights": RANDOM} if config.trained else {}  # a trained layer has its own sizes
     if isinstance(scene, HeadConfig):
-        yield {"head_dim": 64, "value_dim": 64}
-        yield {"embed_dim": 768, "num_heads": 12}
+        yield freed | {"head_dim": 64, "value_dim": 64}
+        yield freed | {"embed_dim": 768, "num_heads": 12}
     else:
         counts = [n for n in head_counts(config.embed_dim) if 1 < n < config.embed_dim]
-        yield {"num_heads": counts[0]} if counts else {"embed_dim": 768, "num_heads": 12}
+        yield freed | ({"num_heads": counts[0]} if counts else {"embed_dim": 768, "num_heads": 12})
     if isinstance(scene, BlockConfig):
         yield {"activation": "gelu"}
 
@@ -173,9 +174,11 @@ def _mask_without_rules(config: AttentionConfig, causal: bool) -> MaskConfig:
 
 
 def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
-    """The scene under other settings of the controls."""
+    """The scene under other settings of the controls, with random weights: what its twin will be has them anyway."""
     names = AttentionConfig.__dataclass_fields__
-    config = replace(config_of(scene), **{name: value for name, value in settings.items() if name in names})
+    config = replace(
+        with_random_weights(config_of(scene)), **{name: value for name, value in settings.items() if name in names}
+    )
     if isinstance(scene, tuple):
         _, mask = scene
         causal = settings.get("causal", mask.causal)
@@ -184,7 +187,7 @@ def _with(scene: Scene, settings: dict[str, Any]) -> Scene:
         return config, replace(mask, causal=causal)
     if isinstance(scene, HeadConfig):
         widths = {name: settings[name] for name in ("head_dim", "value_dim") if name in settings}
-        return replace(scene, scene=config, **widths)
+        return replace(scene, scene=config, head=0, **widths)
     if isinstance(scene, BlockConfig):
         return replace(scene, scene=config, activation=settings.get("activation", scene.activation))
     return config

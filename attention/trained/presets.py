@@ -47,8 +47,9 @@ class Preset:
 
 
 def as_json(presets: Mapping[str, Preset]) -> str:
-    """The manifest."""
-    return json.dumps({name: asdict(preset) for name, preset in presets.items()}, indent=2) + "\n"
+    """The manifest. It says the length of the task's sequences too, for who reads it alone (`trained_layers`)."""
+    found = {name: {**asdict(preset), "length": preset.config.learns.length} for name, preset in presets.items()}
+    return json.dumps(found, indent=2) + "\n"
 
 
 @cache

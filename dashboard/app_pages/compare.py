@@ -13,6 +13,7 @@ from attention.config import AttentionConfig
 from attention.head_counts import HeadStatistics, describe
 from attention.multi_head import AttentionTrace, attend_as_configured
 from attention.tensors import of_two
+from attention.trained.inputs import labels
 from attention.verify import Verdict, verify
 from dashboard import (
     cached,
@@ -85,7 +86,8 @@ def difference(pair: Pair, found: Apart, step: str) -> Picture:
     titles = [alone] if count == 1 else [f"head {head}" for head in range(count)]
     called = replace(step_picture.words(step), number=NUMBER)
     note = f"{step} less {cached.identity(pair[0])}"
-    return step_picture.of_step("change", list(found.by), titles, pair[1], found.allowed, called, note)
+    same = labels(pair[0]) == labels(pair[1])
+    return step_picture.of_step("change", list(found.by), titles, pair[1], found.allowed, called, note, labelled=same)
 
 
 line = lesson.begin(LESSON)

@@ -6,6 +6,7 @@ from attention import claims, masks, multi_head, sample, scaled_dot_product
 from attention.claims import Claim
 from attention.config import AttentionConfig
 from attention.multi_head import AttentionTrace, Inputs
+from attention.trained.inputs import labels
 from attention.verify import Verdict, probe, sides_of
 from attention.worked_cell import work_out
 from dashboard import (
@@ -78,7 +79,7 @@ def picture() -> None:
         return held.hold(config, lambda: multi_head.draw_and_attend(config))[1]
 
     def worked(pin: Cell) -> str:
-        return cell_panel.html(work_out(trace(), pin.head, pin.query, pin.key))
+        return cell_panel.html(work_out(trace(), pin.head, pin.query, pin.key), labels(config))
 
     heatmap.show(
         cached.picture("heads", config, lambda: step_picture.of_heads(config, trace())),

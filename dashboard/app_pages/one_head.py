@@ -10,6 +10,7 @@ from torch import Tensor
 from attention import claims, masks, sample, scaled_dot_product, single_head, verify_head
 from attention.multi_head import SQUARE, allowed_by
 from attention.single_head import STEPS, HeadTrace
+from attention.trained.inputs import labels
 from attention.verify import Verdict
 from attention.verify_head import HeadConfig
 from attention.worked_cell import work_out_row
@@ -86,6 +87,8 @@ held: cached.Held[tuple[Tensor, HeadTrace]] = cached.Held()
 def picture() -> None:
     """The step that the scrubber is at, what it was made of, and the chosen query's row."""
     asked = controls.asked()
+    if asked.config.trained:
+        page_controls.which_head(asked.config)
     config = page_controls.head(asked.config)
     link.keep_in_url("step")
     step = st.select_slider("Step", STEPS, value="weights", key="step", bind="query-params")
@@ -118,7 +121,7 @@ def picture() -> None:
             says=Says("Click a cell to work its query out.", "worked out below", 440) if square else Says(""),
             on_pin=lambda: controls.keep_pin(KEY),
         )
-    lesson.put(row_panel.html(work_out_row(made()[1], 0, pin.query)))
+    lesson.put(row_panel.html(work_out_row(made()[1], 0, pin.query), labels(config.scene)))
 
 
 @st.fragment(key=VERDICT)

@@ -108,7 +108,8 @@ class Picture:
     `low` and `high` are the true range of signed numbers, infinities and NaN left out. Of weights they are 0 and
     1, or the largest weight where dropout has let it grow over 1. Of differences they are the powers of ten that
     enclose those over 0, 16 decades at most; 0 and 0 where there is none. `seen` says what is to be seen. Of `blank`
-    rows no number is in it. `labels` are what the tokens are called, on both axes; they are called by position without.
+    rows no number is in it. `row_labels` and `column_labels` are what the tokens of an axis are called, if not by their
+    position.
     """
 
     identity: str
@@ -124,7 +125,8 @@ class Picture:
     seen: str
     numbers: bytes
     blank: tuple[int, ...] = ()
-    labels: tuple[str, ...] = ()
+    row_labels: tuple[str, ...] = ()
+    column_labels: tuple[str, ...] = ()
 
     @property
     def heads(self) -> int:
@@ -141,13 +143,14 @@ def picture(
     kind: Kind = "weights",
     words: Words = ATTENTION,
     blank: Sequence[int] = (),
-    labels: Sequence[str] = (),
+    row_labels: Sequence[str] = (),
+    column_labels: Sequence[str] = (),
 ) -> Picture:
     """Pack tiles (H, T, S) and the mask (T, S) of all of them for the browser; no mask where every cell is allowed.
 
     Numbers of forbidden cells are left out where all of them are nothing (0, or -inf), which halves a causal scene.
     Rows that are `blank`, in every tile, are for the reader to fill in: their numbers and their mask stay here.
-    `labels` name the tokens of both axes.
+    Labels name what is on an axis.
 
     Raises:
         ValueError: the mask's shape is not that of one tile, or there are not as many titles as tiles; the
@@ -165,8 +168,9 @@ def picture(
     titles = tuple(f"head {i}" for i in range(count)) if titles is None else tuple(titles)
     if len(titles) != count:
         raise ValueError(f"{count} tiles need as many titles, not {len(titles)}.")
-    if labels and not len(labels) == queries == keys:
-        raise ValueError(f"{queries} rows and {keys} columns need as many labels, not {len(labels)}.")
+    for name, count_of, labels in (("rows", queries, row_labels), ("columns", keys, column_labels)):
+        if labels and len(labels) != count_of:
+            raise ValueError(f"{count_of} {name} need as many labels, not {len(labels)}.")
     flat = np.ascontiguousarray(tiles, dtype="<f4").reshape(count, queries * keys)
     places = np.flatnonzero(allowed)
     packed = flat if allowed.all() else flat[:, places]
@@ -191,7 +195,8 @@ def picture(
         seen=_left_blank(blank) if blank else seen.said(found, kind, words.number, words.pair, titles),
         numbers=_padded(np.packbits(allowed).tobytes()) + packed.tobytes(),
         blank=tuple(blank),
-        labels=tuple(labels),
+        row_labels=tuple(row_labels),
+        column_labels=tuple(column_labels),
     )
 
 
@@ -250,7 +255,8 @@ def payload(
         "nans": drawn.nans,
         "sent": drawn.sent,
         "blank": drawn.blank,
-        "labels": drawn.labels,
+        "rowLabels": drawn.row_labels,
+        "columnLabels": drawn.column_labels,
         "stops": _stops(drawn.kind),
         "summary": summary,
         "seen": drawn.seen,

@@ -28,6 +28,7 @@ SHAPED = (
     "attention.sample",
     "attention.scaled_dot_product",
     "attention.single_head",
+    "attention.trained.inputs",
     "attention.trained.measuring",
     "attention.trained.model",
     "attention.trained.reference_model",

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attention import sample, script, script_mask, verify_head
+from attention import export, sample, script, script_mask, tensors, verify_head
 from attention.config import AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.masks import Corner
@@ -63,6 +63,12 @@ BLOCKS: Final = tuple(
         (True, 1, False, "gelu"), (False, 3, True, "gelu"), (True, 3, False, "relu"), (False, 1, True, "relu")
     )
 )  # fmt: skip
+TRAINED: Final = AttentionConfig(embed_dim=64, num_heads=4, num_tokens=32, weights="repeat, layer 1")
+LEARNT: Final[tuple[Scene, ...]] = (
+    *(replace(TRAINED, dtype=dtype, causal=causal) for dtype in DTYPES for causal in (True, False)),
+    *(HeadConfig(replace(TRAINED, dtype=dtype, num_tokens=9), 16, 16, 3) for dtype in DTYPES),
+    (replace(TRAINED, num_tokens=7), MASKS[4][1]),
+)
 ATTENTIONS: Final = tuple(
     AttentionConfig(embed_dim=e, num_heads=h, num_tokens=t, causal=causal, dtype=dtype, seed=2**32 - 1 - e)
     for (e, h, t), causal, dtype in product(SIZES, (True, False), DTYPES)
@@ -115,6 +121,23 @@ def test_every_kind_of_scene_is_tried() -> None:
     crossed = [(config.dtype, mask) for config, mask in MASKS if mask.num_queries != mask.num_keys]
     assert {dtype for dtype, _ in crossed} == set(DTYPES)
     assert any(script_mask.has_empty_rows(mask) for _, mask in MASKS)
+
+
+@pytest.mark.parametrize("scene", LEARNT, ids=lambda scene: str(scene)[:60])
+def test_trained_weights_are_read_from_a_file(scene: Scene, tmp_path: Path) -> None:
+    head, query = last_row(scene)
+    file = tmp_path / "beside.npz"
+    file.write_bytes(export.as_npz(tensors.inputs_of(scene), {}))
+    text = script.text(scene, head, query, str(file))
+    found, printed = run(text)
+    weights, output = ours(scene)
+    assert torch.equal(found["weights"], weights)
+    assert torch.equal(found["output"], output)
+    assert printed == script.expected(scene, head, query)
+    assert "seeds" not in text
+    assert "$" not in text
+    imported = [alias.name for node in ast.parse(text).body if isinstance(node, ast.Import) for alias in node.names]
+    assert imported == ["math", "numpy", "torch"]
 
 
 @pytest.mark.parametrize(

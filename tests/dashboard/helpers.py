@@ -52,6 +52,7 @@ def link(config: AttentionConfig) -> dict[str, str]:
         "seed": str(config.seed),
         "causal": str(config.causal).lower(),
         "dtype": config.dtype,
+        **({"weights": config.weights} if config.trained else {}),
     }
 
 

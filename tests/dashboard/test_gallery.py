@@ -21,6 +21,7 @@ from attention.masks import Corner
 from attention.multi_head import attend_as_configured, attend_masked
 from attention.precision import closeness
 from attention.residual import look_into_both
+from attention.trained.inputs import labels
 from attention.verify import MATHS, report
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
@@ -31,7 +32,7 @@ from dashboard.controls import PARAMETERS
 from dashboard.gallery import BY_KEY, SCENES, Scene
 from tests.dashboard.helpers import PICTURE, Reader
 
-SHARED = ("embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype")
+SHARED = ("embed_dim", "num_heads", "num_tokens", "seed", "causal", "dtype", "weights")
 
 
 def config(key: str) -> AttentionConfig:
@@ -96,6 +97,31 @@ def test_what_to_look_for_is_told_on_its_own_page_only() -> None:
     asked = {"scene": "rows", "num_tokens": "12", "rules": "padding", "pad_left": "1"}
     assert not is_told(Reader("masks", **asked), "rows")
     assert is_told(Reader(**asked), "rows")
+
+
+def test_before() -> None:
+    weights = attend_as_configured(config("before")).weights[0, 1]
+    seen, named = weights.diagonal(-1) > 0.6, labels(config("before"))
+    assert seen[:23].all()
+    assert not seen[23:].any()
+    assert len(set(named[:24])) == 24, "new letters up to row 23"
+    assert named[24] in named[:24]
+
+
+def test_followed() -> None:
+    weights, named = attend_as_configured(config("followed")).weights[0], labels(config("followed"))
+    assert named[24] == "p"
+    assert named[:24].count("p") == 1
+    rows = [(row, named.index(named[row]) + 1) for row in range(24, 31)]
+    assert all(weights[head, row, key] > 0.6 for head in range(3) for row, key in rows)
+    assert all(weights[3, row, key] < 0.1 for row, key in rows)
+
+
+def test_subject() -> None:
+    weights, named = attend_as_configured(config("subject")).weights[0, 1], labels(config("subject"))
+    verb = next(place for place, word in enumerate(named) if word[0] == "(")
+    assert (verb, named[verb], named[7], named[verb - 1]) == (16, "(sleep)", "bird", "trees")
+    assert weights[16, 7] > 0.99
 
 
 def test_rows() -> None:

@@ -50,7 +50,7 @@ def test_a_finished_model_comes_first(works: list[Callable[[], None]], task: str
     reader = opened(task=task)
     model = load_preset(task)
     assert_shows(reader.picture("train"), tiles(model), mask(model.config))
-    assert reader.picture("train").header["labels"] == model.config.learns.labels(
+    assert reader.picture("train").header["rowLabels"] == model.config.learns.labels(
         training.shown(model.config).tokens[0]
     )
     assert reader.verdict.startswith(":green-badge[")

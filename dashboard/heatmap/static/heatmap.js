@@ -17,7 +17,7 @@ const PAGE_COLOURS = ["background", "secondary-background", "border", "primary",
 // what the axes, the colour bar or the titles show; other numbers alone repaint the pixels
 const GEOMETRY = [
   ...["heads", "queries", "keys", "titles", "rowsName", "columnsName", "numberName", "kind", "low", "high", "infinite", "tallest"],
-  ...["curve", "scale", "enlarged", "summary", "labels"],
+  ...["curve", "scale", "enlarged", "summary", "rowLabels", "columnLabels"],
 ];
 
 // Plotly reads some markup in a text.
@@ -90,7 +90,9 @@ class View {
     if (!this.width || !this.scene) return;
     const { scene, heads } = this;
     const { scale } = this.theme;
-    const margin = marginFor(this.width, scale, Math.max(0, ...scene.labels.map((label) => [...label].length)));
+    const longest = (labels) => Math.max(0, ...labels.map((label) => [...label].length));
+    const signs = { rows: longest(scene.rowLabels), columns: longest(scene.columnLabels) };
+    const margin = marginFor(this.width, scale, signs);
     const full = document.fullscreenElement === this.root;
     let height = full ? innerHeight - stage.offsetTop - margin.t - margin.b - 8 : null;
     const width = this.width - margin.l - margin.r;
@@ -181,9 +183,10 @@ class View {
     const extent = horizontal ? grid.tileX : grid.tileY;
     const range = this.view?.[axis] ?? this.fullView()[axis];
     const cell = (pixels / Math.abs(range[1] - range[0])) * (extent / tokens);
-    const upright = horizontal && !scene.labels.length;
+    const labels = horizontal ? scene.columnLabels : scene.rowLabels;
+    const upright = horizontal && !labels.length;
     const room = this.theme.scale * (upright ? 10 + 7 * String(tokens).length : 15);
-    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, room, (token) => literal(scene.token(token)));
+    return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, room, (token) => literal(scene.tick(labels, token)));
   }
 
   painter(context, ratio) {

@@ -65,7 +65,7 @@ export function hover(view, cell, event) {
 
 function sentence(scene, cell) {
   const [row, join, column] = scene.pair;
-  const where = `${scene.titles[cell.head]} · ${row} ${scene.named(cell.query)} ${join} ${column} ${scene.named(cell.key)}`;
+  const where = `${scene.titles[cell.head]} · ${row} ${scene.row(cell.query)} ${join} ${column} ${scene.column(cell.key)}`;
   if (scene.isBlank(cell)) return `${where}: yours to fill in`;
   if (scene.isMasked(cell)) return `${where}: masked, may not attend`;
   return `${where}: ${exact(scene.weight(cell))}`;

@@ -10,11 +10,12 @@ const MARGIN = {
 const SIGN = 6; // pixels that one of a label takes
 
 // Room for the axes and the colour bar around a picture of this width, with type that is `scale` times as large and
-// labels of up to `longest` signs.
-export function marginFor(width, scale, longest) {
+// labels of up to so many signs, on rows and on columns.
+export function marginFor(width, scale, { rows, columns }) {
   const narrow = width < 560 * scale;
   const sides = { ...(narrow ? MARGIN.narrow : MARGIN.wide) };
-  for (const side of ["l", "b"]) sides[side] += SIGN * Math.max(0, longest - 2);
+  sides.l += SIGN * Math.max(0, rows - 2);
+  sides.b += SIGN * Math.max(0, columns - 2);
   for (const side in sides) sides[side] *= scale;
   return { ...sides, narrow };
 }
@@ -34,7 +35,7 @@ export function figure(view, margin, range) {
       title: { text: title, standoff: 6 * scale, font: { size: 13 * scale } },
       tickfont: { size: 11 * scale },
       ticks: "",
-      tickangle: name === "x" && scene.labels.some((label) => label.length > 1) ? -90 : 0,
+      tickangle: name === "x" && scene.columnLabels.some((label) => label.length > 1) ? -90 : 0,
       showgrid: false,
       zeroline: false,
       color: theme.text,
@@ -139,7 +140,8 @@ export function tickUpdate(view) {
   const { xaxis, yaxis } = view.parts.plot._fullLayout;
   const x = view.ticksFor("x", xaxis._length);
   const y = view.ticksFor("y", yaxis._length);
-  const now = [x.every, y.every, view.scene.keys, view.scene.queries, view.grid.columns, view.grid.rows, view.scene.labels].join();
+  const { keys, queries, rowLabels, columnLabels } = view.scene;
+  const now = [x.every, y.every, keys, queries, view.grid.columns, view.grid.rows, rowLabels, columnLabels].join();
   if (view.tickState === now) return null;
   view.tickState = now;
   return {

@@ -48,6 +48,8 @@ class Mask {
   }
 }
 
+const named = (labels, position) => (labels.length ? `${position} “${labels[position]}”` : String(position));
+
 export class Scene {
   constructor(header, mask, values) {
     Object.assign(this, header);
@@ -71,14 +73,18 @@ export class Scene {
     return this.mask.rank[cell.query * this.keys + cell.key] < 0 && (number === 0 || number === -Infinity);
   }
 
-  // What a token is called: its label, where there are labels, or its position.
-  token(position) {
-    return this.labels[position] ?? String(position);
+  // What a row or a column is called: its label, where there are labels, or its position.
+  tick(labels, position) {
+    return labels[position] ?? String(position);
   }
 
-  // A token in a sentence, where its position counts even if it has a label.
-  named(position) {
-    return this.labels.length ? `${position} “${this.labels[position]}”` : String(position);
+  // A row in a sentence, where its position counts even if it has a label; and a column.
+  row(position) {
+    return named(this.rowLabels, position);
+  }
+
+  column(position) {
+    return named(this.columnLabels, position);
   }
 
   // For the reader to fill in: its number was not sent.

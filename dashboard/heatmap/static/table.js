@@ -69,11 +69,11 @@ export class Table {
     table.append(made("caption", "", what));
     const head = table.createTHead().insertRow();
     head.append(made("td"));
-    for (let key = start.column; key < lastColumn; key++) head.append(header("col", `${column} ${scene.named(key)}`));
+    for (let key = start.column; key < lastColumn; key++) head.append(header("col", `${column} ${scene.column(key)}`));
     const body = table.createTBody();
     for (let query = start.row; query < lastRow; query++) {
       const line = body.insertRow();
-      line.append(header("row", `${row} ${scene.named(query)}`));
+      line.append(header("row", `${row} ${scene.row(query)}`));
       for (let key = start.column; key < lastColumn; key++) {
         const cell = { head: tile, query, key };
         const word = scene.isBlank(cell) ? "blank" : scene.isMasked(cell) ? "masked" : "";

@@ -1,0 +1,81 @@
+"""What a scene with trained weights attends with: the layer's projections, and a sequence as its attention is given it.
+
+All of it is float32 as it was trained, and then in the dtype of the scene.
+"""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attention.config import AttentionConfig
+from attention.sample import AttentionParameters, HeadWeights
+from attention.trained.measuring import fresh
+from attention.trained.model import Model
+from attention.trained.presets import load_preset
+from attention.trained.task import Batch
+from attention.trained_layers import TrainedLayer
+
+
+def tokens(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
+    """The scene's sequence after the embedding, the layers before, and the norm before the attention.
+
+    Raises:
+        ValueError: the scene's weights are random.
+    """
+    layer = _layer(config)
+    trace = _model(layer).trace(sequence(config).tokens)
+    return trace.layers[layer.layer].norm_1.to(config.torch_dtype)
+
+
+def parameters(config: AttentionConfig) -> AttentionParameters:
+    """The layer's projections.
+
+    Raises:
+        ValueError: the scene's weights are random.
+    """
+    layer = _layer(config)
+    return _model(layer).layer(layer.layer)[0].to(config.torch_dtype)
+
+
+def head_weights(config: AttentionConfig, head: int) -> HeadWeights:
+    """One head's part of the projections to q, k and v, biases too, as the state of a `SelfAttention`.
+
+    Raises:
+        ValueError: the scene's weights are random, or the layer has no such head.
+    """
+    layer, all_heads = _layer(config), parameters(config)
+    if not 0 <= head < layer.heads:
+        raise ValueError(f"head is {head}; {layer.name} has heads 0 to {layer.heads - 1}.")
+    mine = slice(head * layer.head_dim, (head + 1) * layer.head_dim)
+    kinds = {"w": "weight", "b": "bias"}
+    return {
+        f"w_{to}.{kind}": getattr(all_heads, f"{letter}_{to}")[mine] for to in "qkv" for letter, kind in kinds.items()
+    }
+
+
+def sequence(config: AttentionConfig) -> Batch:
+    """The one sequence of a scene, cut to its tokens: fresh, which the training has not seen, and chosen by the seed.
+
+    Raises:
+        ValueError: the scene's weights are random.
+    """
+    layer = _layer(config)
+    batch, num = fresh(_model(layer).config.learns, 1, config.seed), config.num_tokens
+    keys = {name: keys[:, :num] for name, keys in batch.keys.items()}
+    return Batch(batch.tokens[:, :num], batch.targets[:, :num], batch.counted[:, :num], keys)
+
+
+def labels(config: AttentionConfig) -> tuple[str, ...]:
+    """What the tokens of a scene are called; nothing where its weights are random, as its tokens are then."""
+    if config.trained is None:
+        return ()
+    return tuple(_model(config.trained).config.learns.labels(sequence(config).tokens[0]))
+
+
+def _layer(config: AttentionConfig) -> TrainedLayer:
+    if config.trained is None:
+        raise ValueError("the weights of this scene are random; it has no trained layer.")
+    return config.trained
+
+
+def _model(layer: TrainedLayer) -> Model:
+    return load_preset(layer.task)

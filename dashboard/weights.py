@@ -1,0 +1,58 @@
+"""The control for whose weights a scene has, and what is said of a trained layer."""
+
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+
+from attention.config import RANDOM, AttentionConfig
+from attention.trained import presets
+from attention.trained_layers import TRAINED_LAYERS, TrainedLayer
+from dashboard import link
+from dashboard.link import Parameter, one_of
+
+_KEY: Final = "weights"
+_HELP: Final = (
+    "Random numbers, or those of a trained layer: its attention on a sequence of its task, which the seed chooses."
+)
+# the trained layers are no whole blocks
+_RANDOM_ON: Final = ("block",)
+
+PARAMETERS: Final[dict[str, Parameter]] = {_KEY: Parameter(one_of(RANDOM, *TRAINED_LAYERS), kept=True)}
+
+
+def layer_on(page: str) -> TrainedLayer | None:
+    """The trained layer that a page shows, or None where its weights are random."""
+    return None if page in _RANDOM_ON else TRAINED_LAYERS.get(st.session_state.get(_KEY, RANDOM))
+
+
+def draw(page: str, take: Callable[[], None]) -> None:
+    """Draw the control, or say that a page has random weights; `take` is called when others were chosen."""
+    if page in _RANDOM_ON:
+        link.keep_undrawn(**{_KEY: RANDOM})
+        st.caption("Weights: random, on this page")
+    else:
+        options = (RANDOM, *TRAINED_LAYERS)
+        st.selectbox("Weights", options, key=_KEY, bind="query-params", on_change=take, help=_HELP)
+
+
+def said(config: AttentionConfig, asked_tokens: int) -> str:
+    """What is known of a scene's trained layer, as Markdown; empty where weights are random."""
+    layer = config.trained
+    if layer is None:
+        return ""
+    preset = presets()[layer.task]
+    heads = " ".join(
+        f"Head {named.head} looks at **{named.pattern}**, with {named.weight:.0%} of its weight."
+        for named in preset.heads
+        if named.layer == layer.layer
+    )
+    words = [
+        f"Trained weights of **{layer.name}**: {preset.config.learns.says}",
+        heads,
+        f"Its sequences have {layer.length} tokens, not {asked_tokens}." if asked_tokens > layer.length else "",
+        ""
+        if config.causal == layer.causal
+        else f"It was trained {'with a' if layer.causal else 'without a'} causal mask.",
+    ]
+    return " ".join(part for part in words if part)
