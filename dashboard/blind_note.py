@@ -8,7 +8,8 @@ import streamlit as st
 from attention.bugs.blind_spots import BlindSpots, blind_spots
 from attention.bugs.catalogue import BY_KEY
 from attention.scenes import Scene
-from dashboard.controls import CALLED, set_scene
+from dashboard.controls import set_scene
+from dashboard.scene_controls import CALLED
 
 # so many stand in the note by name
 _NAMED: Final = 4

@@ -1,32 +1,17 @@
-"""The shared controls: widgets to an `AttentionConfig`, bound to the URL.
+"""The sidebar's controls as one: what the reader has set, and what of it stands in the URL.
 
-This is the only file that names a shared key. A widget's key is its name in the URL; a default
-is left out of the URL.
-
-A change reruns only what depends on it: the page's fragments, and the fragment of a control that
-another control moves. Drawing all controls again at each change would cost the browser more than
-the picture does.
+This file and `scene_controls` are the only ones that name a shared key. A widget's key is its name in the URL; a
+default is left out of the URL.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
 from attention.compare import Tolerance
-from attention.config import (
-    DTYPES,
-    MAX_SEED,
-    MAX_TOKENS,
-    RANDOM,
-    AttentionConfig,
-    head_counts,
-    nearest_head_count,
-)
-from attention.trained_layers import TrainedLayer
+from attention.config import RANDOM, AttentionConfig
 from attention.verify import ARITHMETIC
 from dashboard import (
     comparing,
@@ -36,22 +21,14 @@ from dashboard import (
     link,
     mistakes,
     page_controls,
+    scene_controls,
     teaching,
     train_controls,
-    weights,
 )
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Cell, Curve, Look, Scale
 from dashboard.link import Parameter
 
-# many divisors each, and close enough together that a step is a step
-EMBED_DIMS: Final = (
-    *range(1, 9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128,
-    160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 768, 896, 960, 1024,
-)  # fmt: skip
-SEEDS_ON_SLIDER: Final = 99
-CALLED: Final = {"embed_dim": "embed dim", "num_heads": "heads", "num_tokens": "tokens"}  # where words name them
-DEFAULT: Final = AttentionConfig()
 DEFAULT_PIN: Final = Cell(head=0, query=9, key=4)
 # a segmented control writes its labels to the URL, so these are both
 SCALES: Final[tuple[Scale, ...]] = ("shared", "per-head")
@@ -59,12 +36,6 @@ CURVES: Final[tuple[Curve, ...]] = ("linear", "sqrt", "log")
 
 _URL: Final = "query-params"
 _LONGEST: Final = 12  # characters: nothing longer names a cell or a head
-_PAGE: Final = "_page"  # the one that is open
-_HEADS: Final = "_heads"
-_SEED: Final = "_seed"
-_NOTICE: Final = "_notice"
-_SEED_SLIDER: Final = "_seed_slider"
-_TOLD: Final = "_seed_told"  # what the field of the seed shows, while it has not been drawn since the slider moved
 
 
 @dataclass(frozen=True)
@@ -79,7 +50,7 @@ class Asked:
 def asked() -> Asked:
     """The values of the widgets, as far as the page goes."""
     state = st.session_state
-    config = limits.within(state[_PAGE], scene_asked())
+    config = limits.within(scene_controls.page(), scene_controls.scene_asked())
     look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
     usual = ARITHMETIC[config.dtype]
     return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))
@@ -90,37 +61,11 @@ def address() -> str:
     return link.address(link.said(PARAMETERS, PARAMETERS))
 
 
-def page() -> str:
-    """The page that is open, by the name of its file."""
-    return str(st.session_state[_PAGE])
-
-
-def tokens_asked() -> int:
-    """The number of tokens of the widget, whatever the weights allow."""
-    return int(st.session_state["num_tokens"])
-
-
-def scene_asked() -> AttentionConfig:
-    """The scene of the widgets, whatever the page computes of it."""
-    state = st.session_state
-    layer = weights.layer_on(state[_PAGE])
-    return AttentionConfig(
-        embed_dim=layer.width if layer else state["embed_dim"],
-        num_heads=layer.heads if layer else _num_heads(),
-        num_tokens=min(state["num_tokens"], layer.length) if layer else state["num_tokens"],
-        weights=layer.name if layer else RANDOM,
-        seed=state["seed"],
-        causal=state.get("causal", DEFAULT.causal),
-        dtype=_dtype(),
-    )
-
-
 def draw(page: str) -> None:
     """Draw the sidebar: the scene's controls, those of the page (named after its file), the picture's switches."""
     link.open_once(PARAMETERS)
-    st.session_state[_PAGE] = page
     with st.sidebar:
-        _scene(page)
+        scene_controls.draw(page)
         page_controls.draw(page)
         _picture()
         _say_what_was_refused()
@@ -128,7 +73,7 @@ def draw(page: str) -> None:
 
 def draw_tolerance() -> None:
     """Draw rtol and atol. They begin as `torch.testing.assert_close` has them for the dtype."""
-    usual = ARITHMETIC[_dtype()]
+    usual = ARITHMETIC[scene_controls.dtype()]
     link.keep_in_url("rtol", "atol")
     left, right = st.columns(2)
     for place, name, value in ((left, "rtol", usual.rtol), (right, "atol", usual.atol)):
@@ -146,8 +91,8 @@ def set_scene(values: Mapping[str, Any]) -> None:
     if {"embed_dim", "num_heads"} & values.keys():
         st.session_state["weights"] = RANDOM
     st.session_state.update(values)
-    st.session_state.pop(_NOTICE, None)
-    _reset_tolerance()
+    scene_controls.forget_notice()
+    scene_controls.reset_tolerance()
 
 
 def keep_pin(key: str, head: int | None = None) -> None:
@@ -169,74 +114,6 @@ def keep_enlarged(key: str) -> None:
         st.query_params["head"] = head[:_LONGEST]
 
 
-def _scene(page: str) -> None:
-    weights.draw(page, _take_weights)
-    if layer := weights.layer_on(page):
-        _keep_sizes(layer)
-    else:
-        _sizes()
-    st.slider(
-        "Tokens", 1, MAX_TOKENS, value=DEFAULT.num_tokens, key="num_tokens", bind=_URL,
-        on_change=rerun(PICTURE, VERDICT),
-    )  # fmt: skip
-    _seed()
-    if page == "four_ways":  # its classes are always causal
-        st.caption("Causal: always, on this page")
-    else:
-        _causal()
-    if page == "precision":
-        st.session_state["dtype"] = _dtype()  # said again, or it would be forgotten where no widget has it
-        st.caption("Precision: all four, on this page")
-    else:
-        _precision()
-
-
-def _take_weights() -> None:
-    """A trained layer begins as it was trained: with whole sequences, and its mask."""
-    if layer := weights.layer_on(page()):
-        st.session_state["num_tokens"], st.session_state["causal"] = layer.length, layer.causal
-
-
-def _sizes() -> None:
-    st.select_slider("Embed dim", EMBED_DIMS, value=DEFAULT.embed_dim, key="embed_dim", bind=_URL, on_change=_fit_heads)
-    if _has_heads():
-        _move_heads_that_do_not_divide()
-        _heads()
-
-
-def _keep_sizes(layer: TrainedLayer) -> None:
-    """Say what a trained layer has, and keep what random weights had."""
-    state = st.session_state
-    link.keep_undrawn(embed_dim=DEFAULT.embed_dim)
-    link.keep_undrawn(num_heads=nearest_head_count(state["embed_dim"], DEFAULT.num_heads))
-    state.pop(_NOTICE, None)
-    st.caption(f"Embed dim {layer.width}, {'1 head' if layer.heads == 1 else f'{layer.heads} heads'}: as trained")
-
-
-def _has_heads() -> bool:
-    """Whether the page has that fragment."""
-    return bool(st.session_state[_PAGE] != "one_head")
-
-
-def _causal() -> None:
-    st.toggle(
-        "Causal", value=DEFAULT.causal, key="causal", bind=_URL, help="A token sees itself and what came before.",
-        on_change=rerun(PICTURE, VERDICT),
-    )  # fmt: skip
-
-
-def _precision() -> None:
-    st.selectbox(
-        "Precision", list(DTYPES), index=list(DTYPES).index(DEFAULT.dtype), key="dtype", bind=_URL,
-        on_change=_reset_tolerance, help="The dtype of the numbers on screen. The maths is always checked in float64.",
-    )  # fmt: skip
-
-
-def _dtype() -> str:
-    """The dtype that is set; there may be no box for it yet, where the page shows all of them."""
-    return str(st.session_state.get("dtype", DEFAULT.dtype))
-
-
 def _picture() -> None:
     st.segmented_control(
         "Colour of a weight", CURVES, default="sqrt", required=True,
@@ -248,77 +125,6 @@ def _picture() -> None:
         key="scale", bind=_URL, help="From 0 to 1 for all heads, or to each head's own largest weight.",
         on_change=rerun(PICTURE),
     )  # fmt: skip
-
-
-@st.fragment(key=_HEADS)
-def _heads() -> None:
-    """The head count, which an embed dim may move, and the word about it."""
-    embed_dim = st.session_state["embed_dim"]
-    counts = head_counts(embed_dim)
-    if len(counts) == 1:  # a slider needs two ends
-        st.session_state["num_heads"] = 1
-        with suppress(StreamlitAPIException):  # a slider has just gone, and its parameter goes with it
-            st.query_params.pop("num_heads", None)  # the next slider would take it, whatever a preset has set since
-        st.caption(f"Heads: 1, the only count that divides {embed_dim}")
-    else:
-        nearest = nearest_head_count(embed_dim, DEFAULT.num_heads)
-        st.select_slider("Heads", counts, value=nearest, key="num_heads", bind=_URL, on_change=_take_heads)
-    if notice := st.session_state.get(_NOTICE):
-        st.caption(f":material/info: {notice}")
-
-
-def _take_heads() -> None:
-    had_notice = st.session_state.pop(_NOTICE, None)
-    rerun(PICTURE, *([_HEADS] if had_notice else []), VERDICT)()
-
-
-def _fit_heads() -> None:
-    """After a new embed dim: keep the head count, or move it to the nearest that divides, and say so."""
-    st.session_state.pop(_NOTICE, None)
-    embed_dim = st.session_state["embed_dim"]
-    before = st.session_state.get("num_heads") or nearest_head_count(embed_dim, DEFAULT.num_heads)
-    fits = before in head_counts(embed_dim)
-    st.session_state["num_heads"] = before if fits else _moved(before, embed_dim)
-    rerun(PICTURE, *([_HEADS] if _has_heads() else []), VERDICT)()
-
-
-def _moved(heads: int, embed_dim: int) -> int:
-    nearest = nearest_head_count(embed_dim, heads)
-    st.session_state[_NOTICE] = f"{heads} heads do not divide {embed_dim}; moved to {nearest}, the nearest that does."
-    return nearest
-
-
-@st.fragment(key=_SEED)
-def _seed() -> None:
-    """A slider over the first seeds, and a field that takes any."""
-    st.session_state.pop(_TOLD, None)
-    slider, number = st.columns([3, 2], vertical_alignment="bottom")
-    seed = number.number_input(
-        "Any seed", 0, MAX_SEED, value=DEFAULT.seed, step=1, key="seed", bind=_URL, label_visibility="collapsed",
-        on_change=_take_typed_seed,
-    )  # fmt: skip
-    st.session_state[_SEED_SLIDER] = min(seed, SEEDS_ON_SLIDER)
-    slider.slider("Seed", 0, SEEDS_ON_SLIDER, key=_SEED_SLIDER, on_change=_take_slider_seed)
-
-
-def _take_slider_seed() -> None:
-    state = st.session_state
-    state.setdefault(_TOLD, state["seed"])
-    state["seed"] = state[_SEED_SLIDER]
-    rerun(PICTURE, VERDICT, _SEED)()
-
-
-def _take_typed_seed() -> None:
-    """A page sends the seed that it was last told with every change: until the slider's is drawn, nobody typed it."""
-    state = st.session_state
-    if state["seed"] == state.get(_TOLD):
-        state["seed"] = state[_SEED_SLIDER]
-    rerun(PICTURE, VERDICT, _SEED)()
-
-
-def _reset_tolerance() -> None:
-    usual = ARITHMETIC[_dtype()]
-    st.session_state["rtol"], st.session_state["atol"] = usual.rtol, usual.atol
 
 
 def _pinned(config: AttentionConfig) -> Cell | None:
@@ -336,15 +142,6 @@ def _enlarged(config: AttentionConfig) -> int | None:
     return int(text) if link.is_whole(text, 0, config.num_heads - 1) else None
 
 
-def _num_heads() -> int:
-    """The head count that is set, or the nearest that divides.
-
-    There may be no slider for it, where only one divides or the page has one head: then nobody has moved it yet.
-    """
-    wanted = st.session_state.get("num_heads") or DEFAULT.num_heads
-    return nearest_head_count(st.session_state["embed_dim"], int(wanted))
-
-
 def _say_what_was_refused() -> None:
     state = st.session_state
     if refused := link.take_refused():
@@ -353,29 +150,14 @@ def _say_what_was_refused() -> None:
         st.caption(f":material/info: The link asked for something impossible; shown is {shown}.")
 
 
-def _move_heads_that_do_not_divide() -> None:
-    """A link, or an embed dim moved while the slider was away, may leave a count that does not divide."""
-    state = st.session_state
-    asked = state.get("num_heads") or st.query_params.get("num_heads")
-    if asked and int(asked) not in head_counts(state["embed_dim"]):
-        state["num_heads"] = _moved(int(asked), state["embed_dim"])
-
-
 PARAMETERS: Final[dict[str, Parameter]] = {
-    "embed_dim": Parameter(link.one_of(*map(str, EMBED_DIMS)), int, kept=True),
-    # moved to the nearest that divides
-    "num_heads": Parameter(lambda text: link.is_whole(text, 0, 9999) and text == str(int(text)), int, kept=True),
-    "num_tokens": Parameter(link.whole_number(1, MAX_TOKENS)),
-    "seed": Parameter(link.whole_number(0, MAX_SEED)),
-    "causal": Parameter(*link.BOOL, kept=True),
-    "dtype": Parameter(link.one_of(*DTYPES), kept=True),
+    **scene_controls.PARAMETERS,
     "curve": Parameter(link.one_of(*CURVES)),
     "scale": Parameter(link.one_of(*SCALES)),
     "rtol": Parameter(link.is_fraction, float, kept=True),
     "atol": Parameter(link.is_fraction, float, kept=True),
     "pin": Parameter(lambda text: text == "none" or link.cell(text) is not None),
     "head": Parameter(link.whole_number(0, 9999)),
-    **weights.PARAMETERS,
     **gallery.PARAMETERS,
     **teaching.PARAMETERS,
     **comparing.PARAMETERS,

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard import comparing, controls, limits, link, teaching
+from dashboard import comparing, controls, limits, link, scene_controls, teaching
 
 
 def draw() -> None:
@@ -16,10 +16,10 @@ def draw() -> None:
             on_click=_pin,
             width="stretch",
         )
-        if pressed and controls.page() != "compare":
+        if pressed and scene_controls.page() != "compare":
             st.switch_page("app_pages/compare.py", query_params={"a": st.query_params["a"]})
-        teaching.draw(lambda: link.said(controls.PARAMETERS, vars(controls.DEFAULT)))
+        teaching.draw(lambda: link.said(controls.PARAMETERS, vars(scene_controls.DEFAULT)))
 
 
 def _pin() -> None:
-    comparing.pin(limits.within("compare", controls.scene_asked()))
+    comparing.pin(limits.within("compare", scene_controls.scene_asked()))

@@ -20,6 +20,7 @@ from dashboard import (
     precision_panel,
     presets,
     progress,
+    scene_controls,
     step_picture,
     tables,
     take_home,
@@ -64,7 +65,7 @@ OFF: Final = heatmap.Words(tiles="precisions", number="off, in eps")
 
 def asked_scene() -> AttentionConfig:
     """The scene; its own dtype is not asked, so that all of them share what is computed."""
-    return replace(controls.asked().config, dtype=controls.DEFAULT.dtype)
+    return replace(controls.asked().config, dtype=scene_controls.DEFAULT.dtype)
 
 
 def weights(scene: AttentionConfig, tiles: Tiles, head: int) -> heatmap.Picture:

@@ -16,6 +16,9 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
 
+_LONG = 60.0  # seconds between two runs of a fragment that nobody waits for
+
+
 @dataclass(frozen=True)
 class Run:
     """One change: seconds from the message sent to the finished run, bytes that came back, and what went wrong."""
@@ -34,6 +37,9 @@ class Visitor:
         self.fragments: dict[str, str] = {}
         self.known: set[str] = set()
         self.by_label: dict[str, str] = {}
+        self.buttons: dict[str, tuple[str, str]] = {}
+        self.beats: dict[str, float] = {}
+        self.said: list[str] = []
         self.page_hash = ""
 
     async def open(self) -> Run:
@@ -63,13 +69,26 @@ class Visitor:
         self.states[identity] = state
         return await self.run(self.fragments[identity])
 
-    async def run(self, fragment: str = "") -> Run:
+    async def press(self, label: str) -> Run:
+        """Press a button."""
+        identity, fragment = self.buttons[label]
+        return await self.run(fragment, WidgetState(id=identity, trigger_value=True))
+
+    async def beat(self) -> Run | None:
+        """Wait as long as a fragment with a clock wants, and run it, as a page does; None where none has a clock."""
+        if not self.beats:
+            return None
+        fragment, interval = min(self.beats.items(), key=lambda beat: beat[1])
+        await asyncio.sleep(interval)
+        return await self.run(fragment)
+
+    async def run(self, fragment: str = "", *pressed: WidgetState) -> Run:
         """Ask for a run, and read until it has finished; one that only asks for another is not the end."""
         asked = BackMsg()
         client = asked.rerun_script
         client.query_string, client.fragment_id, client.page_script_hash = self.query, fragment, self.page_hash
         client.page_name = self.page
-        client.widget_states.widgets.extend(self.states.values())
+        client.widget_states.widgets.extend((*self.states.values(), *pressed))
         client.cached_message_hashes.extend(self.known)
         start = time.perf_counter()
         await self.socket.send(asked.SerializeToString())
@@ -99,13 +118,22 @@ class Visitor:
         """Remember what a page would; yields what went wrong."""
         # Streamlit's page forgets messages that no run has used for a while
         self.known = {message.hash or message.ref_hash for message in messages if message.metadata.cacheable}
+        self.said = []
+        is_begun = True
         for message in messages:
             kind = message.WhichOneof("type")
             if kind == "new_session":
                 self.page_hash = message.new_session.page_script_hash
+                is_begun = False
+            elif kind == "navigation":
+                self.page_hash = message.navigation.page_script_hash
+            elif kind == "auto_rerun" and message.auto_rerun.interval < _LONG:
+                self.beats[message.auto_rerun.fragment_id] = message.auto_rerun.interval
             elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
                 yield "the script does not compile"
-            elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
+            elif kind == "delta" and not is_begun and not message.delta.fragment_id:
+                self.beats, self.buttons, is_begun = {}, {}, True  # the page is drawn anew
+            if kind == "delta" and message.delta.WhichOneof("type") == "new_element":
                 element = message.delta.new_element
                 if element.WhichOneof("type") == "exception":
                     trace = " (with its stack trace)" if element.exception.stack_trace else ""
@@ -116,6 +144,10 @@ class Visitor:
     def _meet(self, kind: str, element: Any, fragment: str) -> None:
         """Remember a widget."""
         proto: Any = getattr(element, kind, None)
+        if kind == "markdown":
+            self.said.append(proto.body)
+        if kind == "button":
+            self.buttons[proto.label] = proto.id, fragment
         identity = getattr(proto, "id", "")
         if identity and (state := state_of(kind, proto)):
             self.states[identity], self.fragments[identity] = state, fragment

@@ -10,7 +10,7 @@ from attention.config import MAX_SEED, MAX_TOKENS, AttentionConfig, head_counts
 from attention.multi_head import attend_as_configured
 from attention.verify import verify
 from attention.worked_cell import work_out
-from dashboard import cached, cell_panel, controls
+from dashboard import cached, cell_panel, controls, scene_controls
 from tests.dashboard.helpers import SMALL, Reader, cells, link, open_scene
 
 # the documented defaults of torch.testing.assert_close: rtol, atol
@@ -27,7 +27,7 @@ def assert_inside(reader: Reader) -> None:
     assert reader.faults == []
     for key, smallest, largest in (
         ("num_tokens", 1, MAX_TOKENS),
-        ("_seed_slider", 0, controls.SEEDS_ON_SLIDER),
+        ("_seed_slider", 0, scene_controls.SEEDS_ON_SLIDER),
         ("seed", 0, MAX_SEED),
         ("rtol", 0, 1),
         ("atol", 0, 1),
@@ -36,7 +36,7 @@ def assert_inside(reader: Reader) -> None:
         assert (widget.min, widget.max) == (smallest, largest), f"{key} was widened"
         assert smallest <= reader.value(key) <= largest
     embed_dim = reader.value("embed_dim")
-    assert embed_dim in controls.EMBED_DIMS
+    assert embed_dim in scene_controls.EMBED_DIMS
     counts = head_counts(embed_dim)
     if len(counts) > 1:
         assert tuple(map(int, reader.widgets["num_heads"].options)) == counts
@@ -218,7 +218,7 @@ def test_seeds_beyond_the_slider(seed: int) -> None:
     reader = open_scene(SMALL).set("seed", seed)
     assert reader.faults == []
     assert reader.scene.header["id"] == f"3x5-of-12-causal-seed{seed}-float32"
-    assert reader.value("_seed_slider") == controls.SEEDS_ON_SLIDER, "as far as it goes"
+    assert reader.value("_seed_slider") == scene_controls.SEEDS_ON_SLIDER, "as far as it goes"
     assert reader.rerun().value("seed") == seed, "the slider does not pull it back"
     assert open_scene(SMALL, seed=str(seed)).scene.header == reader.scene.header
 
@@ -417,13 +417,13 @@ def test_the_field_keeps_what_it_was_told_over_several_moves(monkeypatch: pytest
     state = {"seed": 42, "_seed_slider": 7}
     monkeypatch.setattr(st, "session_state", state)
     monkeypatch.setattr(controls, "rerun", lambda *_fragments: lambda: None)
-    controls._take_slider_seed()
+    scene_controls._take_slider_seed()
     state["_seed_slider"] = 9
-    controls._take_slider_seed()
+    scene_controls._take_slider_seed()
     assert state == {"seed": 9, "_seed_slider": 9, "_seed_told": 42}
     state["seed"] = 42
-    controls._take_typed_seed()
+    scene_controls._take_typed_seed()
     assert state["seed"] == 9
     state["seed"] = 5
-    controls._take_typed_seed()
+    scene_controls._take_typed_seed()
     assert state["seed"] == 5

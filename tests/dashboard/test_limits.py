@@ -12,8 +12,8 @@ from attention import masks, multi_head
 from attention.config import AttentionConfig, head_counts
 from attention.verify_block import MAX_DEPTH
 from dashboard import limits, memory
-from dashboard.controls import EMBED_DIMS
 from dashboard.limits import LIMITS, depth_within, said, time_of_block, within
+from dashboard.scene_controls import EMBED_DIMS
 from tests.dashboard.helpers import ROOT, Reader, assert_shows, link
 
 PAGES = sorted(file.stem for file in (ROOT / "dashboard" / "app_pages").glob("*.py"))

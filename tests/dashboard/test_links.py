@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from attention.config import MAX_SEED, MAX_TOKENS, AttentionConfig, head_counts
-from dashboard import cached, controls
+from dashboard import cached, controls, scene_controls
 from tests.dashboard.helpers import SMALL, Reader, decode, link, open_scene
 
 LONG: Final = "x" * 20_000
@@ -57,14 +57,14 @@ def opened(name: str, value: str) -> Reader:
 
 
 def default(name: str) -> Any:
-    return {"curve": Reader().value("curve"), "scale": Reader().value("scale"), **vars(controls.DEFAULT)}[name]
+    return {"curve": Reader().value("curve"), "scale": Reader().value("scale"), **vars(scene_controls.DEFAULT)}[name]
 
 
 def assert_possible(reader: Reader) -> None:
     """Whatever was asked: all values are possible ones, and the picture is of them."""
     assert reader.faults == []
     value = reader.value
-    assert value("embed_dim") in controls.EMBED_DIMS
+    assert value("embed_dim") in scene_controls.EMBED_DIMS
     heads = reader.scene.header["heads"]
     assert heads in head_counts(value("embed_dim"))
     assert 1 <= value("num_tokens") <= MAX_TOKENS
@@ -310,7 +310,7 @@ def test_unknown_parameters_are_nobodys_business() -> None:
     reader = Reader(utm_source="newsletter", __proto__="x", _seed_slider="5", _notice="hello", _judged="x", _opened="1")
     assert_possible(reader)
     assert reader.notices == []
-    assert reader.scene.header["id"] == cached.identity(controls.DEFAULT)
+    assert reader.scene.header["id"] == cached.identity(scene_controls.DEFAULT)
 
 
 def test_links_differ_by_every_parameter() -> None:

@@ -40,6 +40,9 @@ SHARED_KEYS: Final = {
 }  # fmt: skip
 
 
+CONTROLS: Final = [ROOT / "dashboard" / file for file in ("controls.py", "scene_controls.py")]
+
+
 def name(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
@@ -155,7 +158,7 @@ def test_the_library_knows_no_page(file: Path) -> None:
 
 @pytest.mark.parametrize("file", DASHBOARD, ids=name)
 def test_only_the_controls_name_a_shared_key(file: Path) -> None:
-    if name(file) == "dashboard/controls.py":
+    if file in CONTROLS:
         return
     hides = name(file) == "dashboard/teaching.py"  # the names in a link of what it can hide
     for node in nodes(file):
@@ -169,14 +172,14 @@ def test_only_the_controls_name_a_shared_key(file: Path) -> None:
 
 
 def test_the_controls_do_name_them() -> None:
-    constants = {node.value for node in nodes(ROOT / "dashboard" / "controls.py") if isinstance(node, ast.Constant)}
+    constants = {node.value for file in CONTROLS for node in nodes(file) if isinstance(node, ast.Constant)}
     assert constants >= SHARED_KEYS
 
 
 def test_every_bound_widget_has_a_key_of_its_own() -> None:
     # the key is the name in the URL: two widgets with one key would write over each other
     keys = []
-    for node in nodes(ROOT / "dashboard" / "controls.py"):
+    for node in (node for file in CONTROLS for node in nodes(file)):
         if isinstance(node, ast.Call):
             options = {keyword.arg: keyword.value for keyword in node.keywords}
             if "bind" in options:
