@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 Config = TypeVar("Config", bound=Hashable)
 Event = TypeVar("Event")
@@ -27,6 +27,9 @@ class Status(StrEnum):
     STOPPED = "stopped"  # nobody wants it at the moment
     DONE = "done"
     FAILED = "failed"
+
+
+ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ class Runs(Generic[Config, Event]):
         """Forget a run that nobody wants, so that it begins anew; one that somebody wants stays."""
         with self._turns.lock:
             run = self._runs.get(config)
-            if run and run.status not in (Status.RUNNING, Status.WAITING):
+            if run and run.status not in ON_THE_WAY:
                 del self._runs[config]
 
     def look(self, config: Config, visitor: str) -> View[Event] | None:
@@ -209,7 +212,8 @@ class Runs(Generic[Config, Event]):
             if visitor in run.seen:
                 run.seen[visitor] = self._rules.clock()
             place = self._turns.place(run)
-            is_ending = run.status is Status.RUNNING and not run.is_wanted()  # after the step that it is at
+            # it will stop after the step that it is at, or be passed over when its turn comes
+            is_ending = run.status in ON_THE_WAY and not run.is_wanted()
             status = Status.STOPPED if is_ending else run.status
             return View(status, tuple(run.events), place, run.seconds, run.message)
 
@@ -218,5 +222,5 @@ class Runs(Generic[Config, Event]):
         for config, run in list(self._runs.items()):
             if len(self._runs) <= self._kept:
                 return
-            if run.status not in (Status.RUNNING, Status.WAITING):
+            if run.status not in ON_THE_WAY:
                 del self._runs[config]

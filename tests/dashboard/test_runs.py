@@ -181,6 +181,7 @@ def test_who_left_the_queue_is_passed_over() -> None:
         world.runs.join(config, config)
     world.runs.leave("b", "b")
     assert world.view("c").place == 1, "nobody wants b any more"
+    assert world.view("b").status is Status.STOPPED, "and it has no place"
     world.work()
     assert world.view("b").status is Status.STOPPED
     assert world.view("c").status is Status.RUNNING
