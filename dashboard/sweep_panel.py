@@ -132,7 +132,7 @@ def in_words(ended: list[Swept]) -> str:
 def _those(known: list[Swept], accuracy: str) -> str:
     """The settings that have this accuracy as it is said, the first by name."""
     here = [one for one in known if percent(one.accuracy or 0.0) == accuracy]
-    more = f", and {len(here) - 1} more" if len(here) > 1 else ""
+    more = f" (and {len(here) - 1} more)" if len(here) > 1 else ""
     return f"{name(here[0].cell)}{more}"
 
 
