@@ -6,7 +6,8 @@ import streamlit as st
 
 from attention.trained import LESSONS, SweepConfig, Swept, TrainConfig
 from attention.trained.measuring import FRESH
-from dashboard import sweep_grid, sweeping, train_controls
+from attention.trained.sweeping import asks_for_the_next
+from dashboard import cached, sweep_grid, sweeping, train_controls
 from dashboard.runs import ON_THE_WAY, Status, View
 from dashboard.sweep_grid import name, percent
 from dashboard.training import visitor
@@ -140,7 +141,10 @@ def _legend(config: SweepConfig, at: TrainConfig) -> str:
     """How the grid is to be read."""
     lesson = LESSONS[config.task].works
     here = "the outlined cell has the settings above" if at in config.cells else "the settings above are none of these"
-    return (
+    read = (
         f"Positions right in {FRESH} fresh sequences after {lesson.steps} steps; colour from 0% (dark) to 100% "
         f"(bright); chance is {lesson.learns.chance:.1%}; {here}. A click on a cell sets it up above."
     )
+    if cached.facts("asks for the next", lesson, lambda: asks_for_the_next(lesson.learns)):
+        return f"{read} Without a mask this task is easy: what is asked for is the next token, there to be looked at."
+    return read

@@ -8,7 +8,7 @@ from typing import Final
 from attention.trained.config import TrainConfig
 from attention.trained.lessons import LESSONS
 from attention.trained.measuring import accuracy, fresh
-from attention.trained.task import Batch
+from attention.trained.task import Batch, Task
 from attention.trained.training import Diverged, train
 
 HEADS: Final = (1, 2, 4, 8)
@@ -70,6 +70,13 @@ class Swept:
     def is_over(self) -> bool:
         """Whether nothing more comes of this cell."""
         return self.accuracy is not None or bool(self.diverged)
+
+
+def asks_for_the_next(task: Task) -> bool:
+    """Whether the right answer is always the next token: without a mask it can be looked at, and nothing is learnt."""
+    batch = fresh(task)
+    following = batch.tokens.roll(-1, dims=1)
+    return bool((batch.targets == following)[batch.counted].all())
 
 
 def sweep(config: SweepConfig) -> Iterator[Swept]:

@@ -21,6 +21,7 @@ from attention.trained import (
     sweeping,
     train,
 )
+from attention.trained.sweeping import asks_for_the_next
 from attention.trained.training import finished
 
 STEPS = 12
@@ -102,3 +103,7 @@ def test_a_cell_that_diverges_says_so_and_the_others_go_on(small: SweepConfig, m
     assert found[2] == Swept(worse, 7, None, str(Diverged(worse, 7, 99.0)))
     assert "diverged at step 7" in found[2].diverged
     assert [*found[:2], *found[3:]] == [*expected[:2], *expected[3:]]
+
+
+def test_one_task_asks_for_what_can_be_looked_at_without_a_mask() -> None:
+    assert [task for task, lesson in LESSONS.items() if asks_for_the_next(lesson.works.learns)] == ["repeat"]

@@ -217,6 +217,11 @@ def test_a_click_on_a_cell_sets_it_up(world: World) -> None:
     assert reader.value("train_heads") == 8, "a cell that is none changes nothing"
 
 
+@pytest.mark.parametrize(("task", "is_told"), [("repeat", True), ("sort", False)])
+def test_a_task_that_is_easy_without_a_mask_is_told(world: World, task: str, is_told: bool) -> None:
+    assert any("Without a mask this task is easy" in caption for caption in opened(task=task).captions) == is_told
+
+
 def test_settings_that_are_no_cell_are_not_marked(world: World) -> None:
     reader = opened(task="repeat", train_layers="3")
     assert not any(cell["isSet"] for cell in cells(reader))
