@@ -22,8 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _STATIC: Final = Path(__file__).parent / "heatmap" / "static"
 _PLOTLY: Final = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-# what the first picture does without: loaded once a chart is drawn, or a picture taken home
-LATER: Final = {"chart.js", "chart.css", "export.js", "inline.js", "standalone.js", "svg.js"}
+# what the first picture does without: loaded once a chart or a sweep is drawn, or a picture taken home
+LATER: Final = {
+    "chart.js", "chart.css", "export.js", "inline.js", "standalone.js", "svg.js", "sweep.js", "sweep.css",
+}  # fmt: skip
 
 # a link that hides something, or is for a projector or a handout; and what it waits behind until `teaching` has spoken
 _HIDES: Final = re.compile(rb"(^|&)(hide|view)=")
@@ -53,7 +55,7 @@ def url(name: str) -> str:
     return f"{_base()}/lab/{release()}/{name}"
 
 
-def script(drawing: Literal["heatmap", "chart"]) -> str:
+def script(drawing: Literal["heatmap", "chart", "sweep"]) -> str:
     """The JavaScript of a mounted component."""
     return _SCRIPT % {"loader": url("load.js"), "drawing": drawing}
 

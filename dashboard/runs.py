@@ -1,10 +1,11 @@
 """Long computations that many visitors may want: each runs once, for all who ask for it, and only while somebody does.
 
-At most so many run at a time; the others wait in the order in which they were asked for. A run whose visitors have all
-left stops where it is, and goes on from there when somebody comes back. Nothing here knows what is computed: a run is
-an iterator of events.
+At most so many run at a time, of all kinds together; the others wait in the order in which they were asked for. A run
+whose visitors have all left stops where it is, and goes on from there when somebody comes back. Nothing here knows what
+is computed: a run is an iterator of events.
 """
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -12,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 Config = TypeVar("Config", bound=Hashable)
 Event = TypeVar("Event")
@@ -26,6 +27,9 @@ class Status(StrEnum):
     STOPPED = "stopped"  # nobody wants it at the moment
     DONE = "done"
     FAILED = "failed"
+
+
+ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -43,138 +47,180 @@ class View(Generic[Event]):
     message: str = ""
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Rules:
+    """What holds for every run of a kind, in seconds by its clock."""
+
+    patience: float
+    longest: float
+    turn: float
+    clock: Callable[[], float]
+
+
+@dataclass(eq=False)
 class _Run(Generic[Event]):
     steps: Iterator[Event]
+    rules: _Rules
     events: list[Event] = field(default_factory=list)
     seen: dict[str, float] = field(default_factory=dict)  # who wants it, and when they last gave a sign of life
     status: Status = Status.STOPPED
     seconds: float = 0.0
+    turn_ends: float = 0.0  # after so many seconds of its own it lets others go first
     message: str = ""
 
+    def is_wanted(self) -> bool:
+        """Whether somebody has given a sign of life."""
+        now = self.rules.clock()
+        return any(now - seen <= self.rules.patience for seen in self.seen.values())
 
-class Runs(Generic[Config, Event]):
-    """The runs of one process, shared by all visitors.
+
+class Turns:
+    """Whose turn it is: at most so many runs at a time, whatever their kinds, and the queue of the others.
 
     Args:
-        start: makes the iterator of a run; what it raises ends the run as failed, with its text as the message.
         at_once: how many may run at a time.
-        kept: how many are remembered; the one asked for longest ago, and running no more, is forgotten first.
-        patience: for how many seconds a visitor counts after a sign of life.
-        longest: how many seconds a run may take.
-        clock: tells the time in seconds.
         spawn: begins a piece of work beside everything else.
     """
 
     def __init__(
         self,
-        start: Callable[[Config], Iterator[Event]],
-        *,
         at_once: int,
-        kept: int = 16,
-        patience: float = 5.0,
-        longest: float = 60.0,
-        clock: Callable[[], float] = time.monotonic,
         spawn: Callable[[Callable[[], None]], None] = lambda work: threading.Thread(target=work, daemon=True).start(),
     ) -> None:
-        self._start, self._clock, self._spawn = start, clock, spawn
-        self._at_once, self._kept, self._patience, self._longest = at_once, kept, patience, longest
-        self._lock = threading.Lock()
-        self._runs: OrderedDict[Config, _Run[Event]] = OrderedDict()
-        self._waiting: list[_Run[Event]] = []
+        self._at_once, self._spawn = at_once, spawn
+        self.lock = threading.Lock()  # over the queue, and over the runs of every kind
+        self._waiting: list[_Run[Any]] = []
         self._running = 0
 
-    def join(self, config: Config, visitor: str) -> None:
-        """Want a run: it begins, or goes on, when it is its turn."""
-        with self._lock:
-            run = self._runs.get(config)
-            if run is None:
-                run = self._runs[config] = _Run(self._start(config))
-            self._runs.move_to_end(config)
-            run.seen[visitor] = self._clock()
-            if run.status is Status.STOPPED:
-                run.status = Status.WAITING
-                self._waiting.append(run)
-                self._next()
-            self._forget()
+    def ask(self, run: _Run[Any]) -> None:
+        """Have a run wait for its turn. The lock is held."""
+        run.status = Status.WAITING
+        self._waiting.append(run)
+        self._next()
 
-    def leave(self, config: Config, visitor: str) -> None:
-        """Want it no more: it stops after the step that it is at, unless somebody else wants it."""
-        with self._lock:
-            if run := self._runs.get(config):
-                run.seen.pop(visitor, None)
-
-    def forget(self, config: Config) -> None:
-        """Forget a run that nobody wants, so that it begins anew; one that somebody wants stays."""
-        with self._lock:
-            run = self._runs.get(config)
-            if run and run.status not in (Status.RUNNING, Status.WAITING):
-                del self._runs[config]
-
-    def look(self, config: Config, visitor: str) -> View[Event] | None:
-        """What there is of a run, or None; a sign of life of a visitor who wants it."""
-        with self._lock:
-            run = self._runs.get(config)
-            if run is None:
-                return None
-            if visitor in run.seen:
-                run.seen[visitor] = self._clock()
-            waiting = [one for one in self._waiting if self._is_wanted(one)]
-            place = waiting.index(run) + 1 if run in waiting else 0
-            is_ending = run.status is Status.RUNNING and not self._is_wanted(run)  # after the step that it is at
-            status = Status.STOPPED if is_ending else run.status
-            return View(status, tuple(run.events), place, run.seconds, run.message)
+    def place(self, run: _Run[Any]) -> int:
+        """Its place among those that wait and are wanted, from 1; 0 where it is none of them. The lock is held."""
+        waiting = [one for one in self._waiting if one.is_wanted()]
+        return waiting.index(run) + 1 if run in waiting else 0
 
     def _next(self) -> None:
         """Let the next ones run, as many as there is room for. The lock is held."""
         while self._waiting and self._running < self._at_once:
             run = self._waiting.pop(0)
-            if not self._is_wanted(run):
+            if not run.is_wanted():
                 run.status = Status.STOPPED
                 continue
             run.status = Status.RUNNING
+            run.turn_ends = run.seconds + run.rules.turn
             self._running += 1
             self._spawn(partial(self._work, run))
 
-    def _work(self, run: _Run[Event]) -> None:
-        """Take steps while somebody wants them."""
+    def _work(self, run: _Run[Any]) -> None:
+        """Take steps while somebody wants them and it is the run's turn."""
         while self._step(run):
             pass
-        with self._lock:
+        with self.lock:
             self._running -= 1
             self._next()
 
     def _step(self, run: _Run[Event]) -> bool:
         """Take one; whether there is another to take."""
-        before = self._clock()
+        before = run.rules.clock()
         try:
             event = next(run.steps)
         except StopIteration:
             return self._end(run, Status.DONE)
         except Exception as fault:  # whatever it is, a viewer is told, and the process goes on
             return self._end(run, Status.FAILED, str(fault))
-        with self._lock:
+        with self.lock:
             run.events.append(event)
-            run.seconds += self._clock() - before
-            if run.seconds > self._longest:
-                run.status, run.message = Status.FAILED, f"It took over {self._longest:.0f} s, which is the limit."
-            elif not self._is_wanted(run):
+            run.seconds += run.rules.clock() - before
+            if run.seconds > run.rules.longest:
+                run.status, run.message = Status.FAILED, f"It took over {run.rules.longest:.0f} s, which is the limit."
+            elif not run.is_wanted():
                 run.status = Status.STOPPED
+            elif run.seconds >= run.turn_ends and any(other.is_wanted() for other in self._waiting):
+                run.status = Status.WAITING
+                self._waiting.append(run)
             return run.status is Status.RUNNING
 
-    def _end(self, run: _Run[Event], status: Status, message: str = "") -> bool:
-        with self._lock:
+    def _end(self, run: _Run[Any], status: Status, message: str = "") -> bool:
+        with self.lock:
             run.status, run.message = status, message
         return False
 
-    def _is_wanted(self, run: _Run[Event]) -> bool:
-        now = self._clock()
-        return any(now - seen <= self._patience for seen in run.seen.values())
+
+class Runs(Generic[Config, Event]):
+    """The runs of one kind in one process, shared by all visitors.
+
+    Args:
+        start: makes the iterator of a run; what it raises ends the run as failed, with its text as the message.
+        turns: whose turn it is, here and among the runs of other kinds.
+        kept: how many are remembered; the one asked for longest ago, and running no more, is forgotten first.
+        patience: for how many seconds a visitor counts after a sign of life.
+        longest: how many seconds a run may take.
+        turn: after how many seconds a run lets those go first that wait, and then waits for its next turn.
+        clock: tells the time in seconds.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Config], Iterator[Event]],
+        turns: Turns,
+        *,
+        kept: int = 16,
+        patience: float = 5.0,
+        longest: float = 60.0,
+        turn: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._start, self._turns, self._kept = start, turns, kept
+        self._rules = _Rules(patience, longest, turn, clock)
+        self._runs: OrderedDict[Config, _Run[Event]] = OrderedDict()
+
+    def join(self, config: Config, visitor: str) -> None:
+        """Want a run: it begins, or goes on, when it is its turn."""
+        with self._turns.lock:
+            run = self._runs.get(config)
+            if run is None:
+                run = self._runs[config] = _Run(self._start(config), self._rules)
+            self._runs.move_to_end(config)
+            run.seen[visitor] = self._rules.clock()
+            if run.status is Status.STOPPED:
+                self._turns.ask(run)
+            self._forget()
+
+    def leave(self, config: Config, visitor: str) -> None:
+        """Want it no more: it stops after the step that it is at, unless somebody else wants it."""
+        with self._turns.lock:
+            if run := self._runs.get(config):
+                run.seen.pop(visitor, None)
+
+    def forget(self, config: Config) -> None:
+        """Forget a run that nobody wants, so that it begins anew; one that somebody wants stays."""
+        with self._turns.lock:
+            run = self._runs.get(config)
+            if run and run.status not in ON_THE_WAY:
+                del self._runs[config]
+
+    def look(self, config: Config, visitor: str) -> View[Event] | None:
+        """What there is of a run, or None; a sign of life of a visitor who wants it."""
+        with self._turns.lock:
+            run = self._runs.get(config)
+            if run is None:
+                return None
+            if visitor in run.seen:
+                run.seen[visitor] = self._rules.clock()
+            place = self._turns.place(run)
+            # it will stop after the step that it is at, or be passed over when its turn comes
+            is_ending = run.status in ON_THE_WAY and not run.is_wanted()
+            status = Status.STOPPED if is_ending else run.status
+            return View(status, tuple(run.events), place, run.seconds, run.message)
 
     def _forget(self) -> None:
         """Forget what was asked for longest ago and runs no more, where there is too much. The lock is held."""
         for config, run in list(self._runs.items()):
             if len(self._runs) <= self._kept:
                 return
-            if run.status not in (Status.RUNNING, Status.WAITING):
+            if run.status not in ON_THE_WAY:
                 del self._runs[config]

@@ -37,6 +37,12 @@ def draw() -> TrainConfig:
     )  # fmt: skip
 
 
+def set_up(config: TrainConfig) -> None:
+    """Set layers, heads and mask to those of a config, in a callback; all else stays."""
+    for name in ("train_layers", "train_heads", "train_causal"):
+        st.session_state[name] = getattr(config, name.removeprefix("train_"))
+
+
 def _take_task() -> None:
     """Another task begins as its lesson does."""
     lesson = LESSONS[st.session_state["task"]].works

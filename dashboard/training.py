@@ -1,4 +1,7 @@
-"""The training runs of this process, which all visitors share, and what is shown of them."""
+"""The training runs of this process, which all visitors share, and what is shown of them.
+
+A visitor may want one training and one sweep (see `sweeping`) at the same time; both wait in the one queue, `TURNS`.
+"""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from attention.trained import model as models
 from attention.trained.model import Model
 from attention.trained.task import Batch
 from dashboard.heatmap import Picture, Words, picture
-from dashboard.runs import Runs
+from dashboard.runs import Runs, Turns
 
 EVERY: Final = 5  # steps between two models that are kept
 MEASURED_ON: Final = 128  # fresh sequences
@@ -39,8 +42,9 @@ def moments(config: TrainConfig) -> Iterator[Moment]:
         yield Moment(progress.step, progress.loss, progress.accuracy, model)
 
 
-# As many at a time as there are cores; a run is up to 20 MB, with the models that are kept.
-RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, at_once=os.cpu_count() or 1, kept=8)
+TURNS: Final = Turns(os.cpu_count() or 1)  # as many runs at a time as there are cores
+# a run is up to 20 MB, with the models that are kept
+RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, TURNS, kept=8)
 
 
 def visitor() -> str:

@@ -14,6 +14,7 @@ from attention.trained.lessons import LESSONS, Lesson
 from attention.trained.measuring import accuracy, fresh, knocked_out, on_pattern
 from attention.trained.model import Model, ModelTrace
 from attention.trained.presets import NamedHead, Preset, load_preset, presets
+from attention.trained.sweeping import SweepConfig, Swept, sweep
 from attention.trained.task import Batch, Task
 from attention.trained.tasks import TASKS
 from attention.trained.training import Checkpoint, Diverged, Progress, train
@@ -31,6 +32,8 @@ __all__ = [
     "NamedHead",
     "Preset",
     "Progress",
+    "SweepConfig",
+    "Swept",
     "Task",
     "TrainConfig",
     "accuracy",
@@ -39,6 +42,7 @@ __all__ = [
     "load_preset",
     "on_pattern",
     "presets",
+    "sweep",
     "train",
     "verify_model",
 ]

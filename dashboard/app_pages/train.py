@@ -4,7 +4,7 @@ from typing import Final
 
 import streamlit as st
 
-from attention.trained import TrainConfig, knocked_out, model, training, verify_model
+from attention.trained import TrainConfig, knocked_out, model, sweep, training, verify_model
 from attention.trained.model import Model
 from attention.verify import ARITHMETIC
 from dashboard import (
@@ -15,13 +15,14 @@ from dashboard import (
     heatmap,
     lesson,
     sources,
+    sweep_panel,
     tables,
     teaching,
     train_controls,
     train_panel,
 )
 from dashboard.heatmap import Cell, Look, Says
-from dashboard.runs import Status, View
+from dashboard.runs import ON_THE_WAY, Status, View
 from dashboard.training import RUNS, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
 from dashboard.verdict_panel import Line, table
 
@@ -29,7 +30,6 @@ KEY: Final = "train"
 BEAT: Final = 0.4  # seconds from one picture to the next, while it trains
 _WANTED: Final = "_wanted"  # what this visitor trains
 _KNOCKED: Final = "_knocked"  # the tile of the head that is knocked out
-ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
 
 
 def start(config: TrainConfig) -> None:
@@ -165,4 +165,5 @@ def live() -> None:
 
 
 live()
-sources.draw((training.train, training.batch_of, model.Model, knocked_out))
+sweep_panel.draw(config)
+sources.draw((training.train, training.batch_of, model.Model, knocked_out, sweep))

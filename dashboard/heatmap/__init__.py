@@ -257,7 +257,7 @@ def payload(
         "blank": drawn.blank,
         "rowLabels": drawn.row_labels,
         "columnLabels": drawn.column_labels,
-        "stops": _stops(drawn.kind),
+        "stops": stops(drawn.kind),
         "summary": summary,
         "seen": drawn.seen,
         "below": below,
@@ -315,7 +315,8 @@ _mount = st.components.v2.component("attention_heads", html=_HTML, js=assets.scr
 
 
 @cache
-def _stops(kind: Kind) -> Sequence[tuple[float, tuple[int, ...]]]:
+def stops(kind: Kind) -> Sequence[tuple[float, tuple[int, ...]]]:
+    """A colour scale: places from 0 to 1, and red, green and blue there."""
     return tuple((position, _rgb(colour)) for position, colour in get_colorscale(COLOUR_SCALES[kind]))
 
 

@@ -15,7 +15,6 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
-
 _LONG = 60.0  # seconds between two runs of a fragment that nobody waits for
 
 

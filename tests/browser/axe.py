@@ -15,7 +15,7 @@ from tests.browser.looks import at_rest, unfold
 
 _TAGS: Final = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice")
 _OPTIONS: Final = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": _TAGS}}
-_OURS: Final = ".heads, .tables, .diagram, [data-testid=stHtml], [data-testid=stMarkdownContainer] *"
+_OURS: Final = ".heads, .sweep, .tables, .diagram, [data-testid=stHtml], [data-testid=stMarkdownContainer] *"
 _OUR_RULES: Final = frozenset({"color-contrast", "color-contrast-enhanced", "link-in-text-block"})
 
 

@@ -103,8 +103,8 @@ class Reader:
     What the whole script did not draw again is gone, as in the page.
 
     `pictures` are the messages of all pictures, by the key of each; `html` the bodies of all HTML by their class;
-    `charts` the figures by key, `chart_words` what is said of them; `said` the Markdown of the last run, `captions` its
-    captions and `warnings` its warnings.
+    `charts` the figures by key, `chart_words` what is said of them; `grids` the messages of sweeps; `said` the Markdown
+    of the last run, `captions` its captions and `warnings` its warnings.
 
     Nothing here raises for what went wrong in the app: see `faults`.
     """
@@ -124,6 +124,7 @@ class Reader:
         self.html: dict[str, list[str]] = {}
         self.charts: dict[str, dict[str, Any]] = {}
         self.chart_words: dict[str, str] = {}
+        self.grids: dict[str, dict[str, Any]] = {}
         self.said: list[str] = []
         self.warnings: list[str] = []
         self.expanders: dict[str, str] = {}
@@ -223,7 +224,7 @@ class Reader:
         self.drew = {widget.key for widget in drawn}
         if "curve" in self.drew:  # only the whole script draws it
             self.widgets, self.pictures, self.identities, self.html, self.charts = {}, {}, {}, {}, {}
-            self.buttons, self.keyed, self.chart_words = {}, {}, {}
+            self.buttons, self.keyed, self.chart_words, self.grids = {}, {}, {}, {}
         for first, others in _TOGETHER.items():
             if first in self.drew:
                 self.widgets = {key: widget for key, widget in self.widgets.items() if key not in others}
@@ -235,6 +236,9 @@ class Reader:
             if picture.proto.component_name == "attention_chart":
                 chart = json.loads(picture.proto.bytes)
                 self.charts[key], self.chart_words[key] = chart["figure"], chart["summary"]
+                continue
+            if picture.proto.component_name == "attention_sweep":
+                self.grids[key], self.identities[key] = json.loads(picture.proto.bytes), picture.proto.id
                 continue
             self.message, self.identity = picture.proto.bytes, picture.proto.id
             self.pictures[key], self.identities[key] = self.message, self.identity

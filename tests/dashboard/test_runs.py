@@ -1,31 +1,30 @@
 """Long computations that visitors share: who runs, who waits, what stops, and what goes on."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from dashboard.runs import Runs, Status, View
+from dashboard.runs import Runs, Status, Turns, View
 
 
 class World:
     """Runs whose work begins when a test says so, and whose steps call back; the clock stands unless it is moved."""
 
-    def __init__(self, at_once: int = 1, kept: int = 16, longest: float = 60.0) -> None:
+    def __init__(self, at_once: int = 1, kept: int = 16, longest: float = 60.0, turn: float = math.inf) -> None:
         self.now = 0.0
         self.works: list[Callable[[], None]] = []
         self.started: list[str] = []
         self.at_step: dict[tuple[str, int], Callable[[], None]] = {}
         self.length = 5
-        self.runs: Runs[str, int] = Runs(
-            self.steps,
-            at_once=at_once,
-            kept=kept,
-            patience=5,
-            longest=longest,
-            clock=lambda: self.now,
-            spawn=self.works.append,
-        )
+        self.turns = Turns(at_once, self.works.append)
+        self.runs = self.of_a_kind(kept=kept, longest=longest, turn=turn)
+
+    def of_a_kind(self, **rules: Any) -> Runs[str, int]:
+        """Runs in the same queue, by the same clock."""
+        return Runs(self.steps, self.turns, patience=5, clock=lambda: self.now, **rules)
 
     def steps(self, config: str) -> Iterator[int]:
         """Numbers; before each, whatever a test wants to happen."""
@@ -43,6 +42,13 @@ class World:
         found = self.runs.look(config, visitor)
         assert found is not None
         return found
+
+
+def view(runs: Runs[str, int], config: str) -> View[int]:
+    """A run of a kind, as a passer-by sees it."""
+    found = runs.look(config, "a passer-by")
+    assert found is not None
+    return found
 
 
 def test_a_run_that_nobody_asked_for_is_not_there() -> None:
@@ -175,6 +181,7 @@ def test_who_left_the_queue_is_passed_over() -> None:
         world.runs.join(config, config)
     world.runs.leave("b", "b")
     assert world.view("c").place == 1, "nobody wants b any more"
+    assert world.view("b").status is Status.STOPPED, "and it has no place"
     world.work()
     assert world.view("b").status is Status.STOPPED
     assert world.view("c").status is Status.RUNNING
@@ -234,6 +241,83 @@ def test_what_was_asked_for_longest_ago_is_forgotten_but_not_what_runs() -> None
     assert [world.view(config).status for config in "bcd"] == [Status.RUNNING, Status.WAITING, Status.WAITING]
 
 
+def test_runs_of_two_kinds_wait_in_one_queue() -> None:
+    world = World(at_once=2)
+    others = world.of_a_kind()
+    world.runs.join("a", "one")
+    others.join("b", "one")
+    others.join("c", "two")
+    world.runs.join("d", "three")
+    assert len(world.works) == 2, "no more than may run at once, of both kinds together"
+    assert [view(others, "b").status, view(others, "c").status] == [Status.RUNNING, Status.WAITING]
+    assert [view(others, "c").place, view(world.runs, "d").place] == [1, 2]
+    world.work()
+    assert [view(others, "c").status, view(world.runs, "d").place] == [Status.RUNNING, 1]
+    assert world.runs.look("c", "two") is None, "the same name would be another run in another kind"
+
+
+def test_what_is_kept_and_how_long_it_may_take_is_each_kinds_own() -> None:
+    world = World(kept=1, longest=10)
+    others = world.of_a_kind(kept=2, longest=30)
+
+    def slow() -> None:
+        world.now += 4
+        for runs in (world.runs, others):
+            for config in "abcd":
+                runs.look(config, "one")
+
+    for config in "ac":
+        world.at_step[config, 0] = world.at_step[config, 1] = world.at_step[config, 2] = slow
+    others.join("a", "one")
+    others.join("b", "one")
+    world.runs.join("c", "one")
+    for _ in range(3):
+        world.work()
+    assert view(others, "a").status is Status.DONE, "12 s are not over its 30"
+    assert view(world.runs, "c").message == "It took over 10 s, which is the limit."
+    world.runs.join("d", "one")
+    assert world.runs.look("c", "one") is None
+    assert [view(others, config).status for config in "ab"] == [Status.DONE] * 2, "not pushed out by another kind"
+
+
+def test_a_long_run_lets_others_go_first_after_its_turn_and_goes_on_after_them() -> None:
+    world = World()
+    long = world.of_a_kind(turn=3)
+
+    def slow() -> None:
+        world.now += 2
+        long.look("a", "one")
+        world.runs.look("b", "two")
+
+    for step in range(4):
+        world.at_step["a", step] = slow
+    long.join("a", "one")
+    world.runs.join("b", "two")
+    world.work()
+    assert view(long, "a") == View(Status.WAITING, (0, 1), place=1, seconds=4)
+    assert view(world.runs, "b").status is Status.RUNNING
+    world.work()
+    assert view(world.runs, "b").status is Status.DONE, "a run of the other kind is not interrupted"
+    world.work()
+    assert view(long, "a") == View(Status.DONE, (0, 1, 2, 3, 4), seconds=8)
+    assert world.started == ["a", "b"]
+
+
+def test_a_long_run_goes_on_where_nobody_waits() -> None:
+    world = World(turn=3)
+    world.runs.join("a", "one")
+    world.runs.join("b", "two")
+    world.runs.leave("b", "two")
+
+    def slow() -> None:
+        world.now += 4
+        world.view(visitor="one")
+
+    world.at_step["a", 1] = slow
+    world.work()
+    assert world.view().status is Status.DONE, "b is in the queue, but nobody wants it"
+
+
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_ten_visitors_in_real_threads_all_see_the_end(at_once: int) -> None:
     finished = threading.Semaphore(0)
@@ -242,7 +326,7 @@ def test_ten_visitors_in_real_threads_all_see_the_end(at_once: int) -> None:
         yield from range(3)
         finished.release()
 
-    runs: Runs[int, int] = Runs(steps, at_once=at_once)
+    runs: Runs[int, int] = Runs(steps, Turns(at_once))
     for visitor in range(10):
         runs.join(visitor % 5, str(visitor))
     for _ in range(5):

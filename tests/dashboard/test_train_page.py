@@ -10,7 +10,7 @@ import torch
 from attention.trained import LESSONS, TrainConfig, accuracy, fresh, load_preset, on_pattern, presets
 from attention.trained import model as models
 from dashboard import training
-from dashboard.runs import Runs
+from dashboard.runs import Runs, Turns
 from dashboard.training import Moment
 from tests.dashboard.helpers import Reader, assert_shows, number
 
@@ -25,7 +25,7 @@ def works(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     def start(config: TrainConfig) -> Iterator[Moment]:
         return islice(training.moments(config), STEPS + 1)
 
-    monkeypatch.setattr(training, "RUNS", Runs(start, at_once=1, spawn=todo.append))
+    monkeypatch.setattr(training, "RUNS", Runs(start, Turns(1, todo.append)))
     return todo
 
 
@@ -134,7 +134,7 @@ def test_a_failure_is_said(works: list[Callable[[], None]], monkeypatch: pytest.
         raise ArithmeticError("the training diverged at step 3")
         yield
 
-    monkeypatch.setattr(training, "RUNS", Runs(diverge, at_once=1, spawn=works.append))
+    monkeypatch.setattr(training, "RUNS", Runs(diverge, Turns(1, works.append)))
     reader = opened(task="previous").press_key("train_go")
     works.pop()()
     reader.rerun()

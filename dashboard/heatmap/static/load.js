@@ -6,6 +6,7 @@ const file = (name) => new URL(name, import.meta.url).href;
 const starts = {
   heatmap: () => start(import(file("heatmap.js")), file("heatmap.css")),
   chart: () => start(import(file("chart.js")), file("chart.css")),
+  sweep: () => start(import(file("sweep.js")), file("sweep.css")),
 };
 
 const loaded = {};
