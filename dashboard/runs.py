@@ -48,19 +48,20 @@ class View(Generic[Event]):
 
 
 @dataclass(frozen=True)
-class _Rules:
+class _Rules(Generic[Event]):
     """What holds for every run of a kind, in seconds by its clock."""
 
     patience: float
     longest: float
     turn: float
     clock: Callable[[], float]
+    settle: Callable[[list[Event]], list[Event]]
 
 
 @dataclass(eq=False)
 class _Run(Generic[Event]):
     steps: Iterator[Event]
-    rules: _Rules
+    rules: _Rules[Event]
     events: list[Event] = field(default_factory=list)
     seen: dict[str, float] = field(default_factory=dict)  # who wants it, and when they last gave a sign of life
     status: Status = Status.STOPPED
@@ -147,6 +148,8 @@ class Turns:
     def _end(self, run: _Run[Any], status: Status, message: str = "") -> bool:
         with self.lock:
             run.status, run.message = status, message
+            if status is Status.DONE:
+                run.events = run.rules.settle(run.events)
         return False
 
 
@@ -156,7 +159,8 @@ class Runs(Generic[Config, Event]):
     Args:
         start: makes the iterator of a run; what it raises ends the run as failed, with its text as the message.
         turns: whose turn it is, here and among the runs of other kinds.
-        kept: how many are remembered; the one asked for longest ago, and running no more, is forgotten first.
+        kept: how many are remembered; the one looked at longest ago, and running no more, is forgotten first.
+        settle: what is kept of the events of a run that is done.
         patience: for how many seconds a visitor counts after a sign of life.
         longest: how many seconds a run may take.
         turn: after how many seconds a run lets those go first that wait, and then waits for its next turn.
@@ -173,9 +177,10 @@ class Runs(Generic[Config, Event]):
         longest: float = 60.0,
         turn: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
+        settle: Callable[[list[Event]], list[Event]] = list,
     ) -> None:
         self._start, self._turns, self._kept = start, turns, kept
-        self._rules = _Rules(patience, longest, turn, clock)
+        self._rules: _Rules[Event] = _Rules(patience, longest, turn, clock, settle)
         self._runs: OrderedDict[Config, _Run[Event]] = OrderedDict()
 
     def join(self, config: Config, visitor: str) -> None:
@@ -209,6 +214,7 @@ class Runs(Generic[Config, Event]):
             run = self._runs.get(config)
             if run is None:
                 return None
+            self._runs.move_to_end(config)
             if visitor in run.seen:
                 run.seen[visitor] = self._rules.clock()
             place = self._turns.place(run)
@@ -218,7 +224,7 @@ class Runs(Generic[Config, Event]):
             return View(status, tuple(run.events), place, run.seconds, run.message)
 
     def _forget(self) -> None:
-        """Forget what was asked for longest ago and runs no more, where there is too much. The lock is held."""
+        """Forget what was looked at longest ago and runs no more, where there is too much. The lock is held."""
         for config, run in list(self._runs.items()):
             if len(self._runs) <= self._kept:
                 return

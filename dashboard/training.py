@@ -3,9 +3,10 @@
 A visitor may want one training and one sweep (see `sweeping`) at the same time; both wait in the one queue, `TURNS`.
 """
 
+import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from dashboard.heatmap import Picture, Words, picture
 from dashboard.runs import Runs, Turns
 
 EVERY: Final = 5  # steps between two models that are kept
+TIMELINE: Final = 25  # of these at most, once a run is done
 MEASURED_ON: Final = 128  # fresh sequences
 WORDS: Final = Words(tiles="heads")
 _VISITOR: Final = "_visitor"
@@ -42,9 +44,17 @@ def moments(config: TrainConfig) -> Iterator[Moment]:
         yield Moment(progress.step, progress.loss, progress.accuracy, model)
 
 
+def thinned(events: list[Moment]) -> list[Moment]:
+    """A run that is done, with as many of its models as a timeline needs: spread evenly, the first and the last too."""
+    models = [place for place, moment in enumerate(events) if moment.model is not None]
+    every = max(1, math.ceil((len(models) - 1) / (TIMELINE - 1)))
+    stay = {*models[::-1][::every], *models[:1]}
+    return [moment if place in stay else replace(moment, model=None) for place, moment in enumerate(events)]
+
+
 TURNS: Final = Turns(os.cpu_count() or 1)  # as many runs at a time as there are cores
-# a run is up to 20 MB, with the models that are kept
-RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, TURNS, kept=8)
+# a class of 32 may train as many settings; a run is about 4 MB, with the models that are kept, and 14 MB at most
+RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, TURNS, kept=32, settle=thinned)
 
 
 def visitor() -> str:

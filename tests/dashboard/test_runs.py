@@ -241,6 +241,38 @@ def test_what_was_asked_for_longest_ago_is_forgotten_but_not_what_runs() -> None
     assert [world.view(config).status for config in "bcd"] == [Status.RUNNING, Status.WAITING, Status.WAITING]
 
 
+def test_what_somebody_looks_at_is_forgotten_last() -> None:
+    world = World(kept=2)
+    for config in "ab":
+        world.runs.join(config, config)
+        world.work()
+    assert world.view("a", "who wants nothing").status is Status.DONE
+    world.runs.join("c", "c")
+    assert world.runs.look("b", "b") is None
+    assert world.view("a").status is Status.DONE
+
+
+def test_a_run_that_is_done_keeps_what_is_to_be_kept() -> None:
+    world = World()
+    some = world.of_a_kind(settle=lambda events: events[::2])
+    some.join("a", "one")
+    world.at_step["a", 4] = lambda: events.extend(view(some, "a").events)
+    events: list[int] = []
+    world.work()
+    assert events == [0, 1, 2, 3], "all, while it runs"
+    assert view(some, "a").events == (0, 2, 4)
+
+
+def test_a_run_that_has_failed_keeps_all() -> None:
+    world = World()
+    some = world.of_a_kind(settle=lambda events: events[:1], longest=2.5)
+    for step in range(5):
+        world.at_step["a", step] = lambda: setattr(world, "now", world.now + 1)
+    some.join("a", "one")
+    world.work()
+    assert (view(some, "a").status, view(some, "a").events) == (Status.FAILED, (0, 1, 2))
+
+
 def test_runs_of_two_kinds_wait_in_one_queue() -> None:
     world = World(at_once=2)
     others = world.of_a_kind()

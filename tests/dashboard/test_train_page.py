@@ -39,6 +39,19 @@ def mask(config: TrainConfig) -> torch.Tensor | None:
     return models.allowed_by(config, config.learns.length)
 
 
+@pytest.mark.parametrize("count", [1, 2, 24, 25, 26, 49, 50, 1001])
+def test_the_timeline_of_a_run_that_is_done_is_short_and_whole(count: int) -> None:
+    model = load_preset("previous")
+    events = [Moment(step, 1.0, 0.5, model if step % 5 == 0 else None) for step in range(5 * (count - 1) + 1)]
+    found = training.thinned(events)
+    assert [(moment.step, moment.loss) for moment in found] == [(moment.step, moment.loss) for moment in events]
+    steps = [moment.step for moment in training.kept(tuple(found))]
+    assert (steps[0], steps[-1]) == (0, events[-1].step)
+    assert min(count, 13) <= len(steps) <= training.TIMELINE + 1
+    gaps = {later - earlier for earlier, later in zip(steps[1:], steps[2:], strict=False)}
+    assert len(gaps) <= 1, "spread evenly"
+
+
 def opened(**more: str) -> Reader:
     reader = Reader("train", **more)
     assert reader.faults == []
