@@ -1,7 +1,7 @@
 """The page that trains: a finished model first, a run when it is asked for, and what a head is good for."""
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -48,7 +48,7 @@ def test_the_timeline_of_a_run_that_is_done_is_short_and_whole(count: int) -> No
     steps = [moment.step for moment in training.kept(tuple(found))]
     assert (steps[0], steps[-1]) == (0, events[-1].step)
     assert min(count, 13) <= len(steps) <= training.TIMELINE + 1
-    gaps = {later - earlier for earlier, later in zip(steps[1:], steps[2:], strict=False)}
+    gaps = {later - earlier for earlier, later in pairwise(steps[1:])}
     assert len(gaps) <= 1, "spread evenly"
 
 
