@@ -6,6 +6,8 @@ is computed: a run is an iterator of events.
 """
 
 import math
+import os
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -29,6 +31,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
+_LOWEST: Final = 19  # of priorities
 ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
 
 
@@ -49,13 +52,14 @@ class View(Generic[Event]):
 
 @dataclass(frozen=True)
 class _Rules(Generic[Event]):
-    """What holds for every run of a kind, in seconds by its clock."""
+    """What holds for every run of a kind, in seconds."""
 
     patience: float
     longest: float
     turn: float
     clock: Callable[[], float]
-    settle: Callable[[list[Event]], list[Event]]
+    cpu: Callable[[], float]
+    thin: Callable[[list[Event]], list[Event]]
 
 
 @dataclass(eq=False)
@@ -66,6 +70,7 @@ class _Run(Generic[Event]):
     seen: dict[str, float] = field(default_factory=dict)  # who wants it, and when they last gave a sign of life
     status: Status = Status.STOPPED
     seconds: float = 0.0
+    spent: float = 0.0  # seconds of a core
     turn_ends: float = 0.0  # after so many seconds of its own it lets others go first
     message: str = ""
 
@@ -73,6 +78,20 @@ class _Run(Generic[Event]):
         """Whether somebody has given a sign of life."""
         now = self.rules.clock()
         return any(now - seen <= self.rules.patience for seen in self.seen.values())
+
+
+def in_background(work: Callable[[], None]) -> None:
+    """Begin a piece of work on a thread of its own, of the lowest priority: who only looks comes first.
+
+    Only Linux has priorities of single threads.
+    """
+
+    def later() -> None:
+        if sys.platform == "linux":
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)
+        work()
+
+    threading.Thread(target=later, daemon=True).start()
 
 
 class Turns:
@@ -83,11 +102,7 @@ class Turns:
         spawn: begins a piece of work beside everything else.
     """
 
-    def __init__(
-        self,
-        at_once: int,
-        spawn: Callable[[Callable[[], None]], None] = lambda work: threading.Thread(target=work, daemon=True).start(),
-    ) -> None:
+    def __init__(self, at_once: int, spawn: Callable[[Callable[[], None]], None] = in_background) -> None:
         self._at_once, self._spawn = at_once, spawn
         self.lock = threading.Lock()  # over the queue, and over the runs of every kind
         self._waiting: list[_Run[Any]] = []
@@ -126,7 +141,7 @@ class Turns:
 
     def _step(self, run: _Run[Event]) -> bool:
         """Take one; whether there is another to take."""
-        before = run.rules.clock()
+        before, spent = run.rules.clock(), run.rules.cpu()
         try:
             event = next(run.steps)
         except StopIteration:
@@ -134,10 +149,12 @@ class Turns:
         except Exception as fault:  # whatever it is, a viewer is told, and the process goes on
             return self._end(run, Status.FAILED, str(fault))
         with self.lock:
-            run.events.append(event)
+            run.events = run.rules.thin([*run.events, event])
             run.seconds += run.rules.clock() - before
-            if run.seconds > run.rules.longest:
-                run.status, run.message = Status.FAILED, f"It took over {run.rules.longest:.0f} s, which is the limit."
+            run.spent += run.rules.cpu() - spent
+            if run.spent > run.rules.longest:
+                limit = f"It took over {run.rules.longest:.0f} s of a core, which is the limit."
+                run.status, run.message = Status.FAILED, limit
             elif not run.is_wanted():
                 run.status = Status.STOPPED
             elif run.seconds >= run.turn_ends and any(other.is_wanted() for other in self._waiting):
@@ -148,8 +165,6 @@ class Turns:
     def _end(self, run: _Run[Any], status: Status, message: str = "") -> bool:
         with self.lock:
             run.status, run.message = status, message
-            if status is Status.DONE:
-                run.events = run.rules.settle(run.events)
         return False
 
 
@@ -160,11 +175,12 @@ class Runs(Generic[Config, Event]):
         start: makes the iterator of a run; what it raises ends the run as failed, with its text as the message.
         turns: whose turn it is, here and among the runs of other kinds.
         kept: how many are remembered; the one looked at longest ago, and running no more, is forgotten first.
-        settle: what is kept of the events of a run that is done.
+        thin: what is kept of the events of a run, asked after each.
         patience: for how many seconds a visitor counts after a sign of life.
-        longest: how many seconds a run may take.
+        longest: how many seconds of a core a run may take: where others come first, it may last longer.
         turn: after how many seconds a run lets those go first that wait, and then waits for its next turn.
         clock: tells the time in seconds.
+        cpu: tells how many seconds of a core the thread that asks has had.
     """
 
     def __init__(
@@ -177,10 +193,11 @@ class Runs(Generic[Config, Event]):
         longest: float = 60.0,
         turn: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
-        settle: Callable[[list[Event]], list[Event]] = list,
+        cpu: Callable[[], float] = time.thread_time,
+        thin: Callable[[list[Event]], list[Event]] = list,
     ) -> None:
         self._start, self._turns, self._kept = start, turns, kept
-        self._rules: _Rules[Event] = _Rules(patience, longest, turn, clock, settle)
+        self._rules: _Rules[Event] = _Rules(patience, longest, turn, clock, cpu, thin)
         self._runs: OrderedDict[Config, _Run[Event]] = OrderedDict()
 
     def join(self, config: Config, visitor: str) -> None:

@@ -12,7 +12,7 @@ from attention.trained import SweepConfig, Swept, TrainConfig, sweep
 from dashboard.runs import Runs
 from dashboard.training import TURNS
 
-LONGEST: Final = 1200.0  # seconds; the longest, "two keys", takes 200 on a core of its own
+LONGEST: Final = 600.0  # seconds of a core; the longest, "two keys", takes 200
 TURN: Final = 10.0  # seconds
 SWEEPS: Final[Runs[SweepConfig, Swept]] = Runs(sweep, TURNS, kept=64, longest=LONGEST, turn=TURN)
 

@@ -3,7 +3,6 @@
 A visitor may want one training and one sweep (see `sweeping`) at the same time; both wait in the one queue, `TURNS`.
 """
 
-import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from dashboard.heatmap import Picture, Words, picture
 from dashboard.runs import Runs, Turns
 
 EVERY: Final = 5  # steps between two models that are kept
-TIMELINE: Final = 25  # of these at most, once a run is done
+TIMELINE: Final = 25  # of these at most, but for the first and the last
 MEASURED_ON: Final = 128  # fresh sequences
 WORDS: Final = Words(tiles="heads")
 _VISITOR: Final = "_visitor"
@@ -45,16 +44,19 @@ def moments(config: TrainConfig) -> Iterator[Moment]:
 
 
 def thinned(events: list[Moment]) -> list[Moment]:
-    """A run that is done, with as many of its models as a timeline needs: spread evenly, the first and the last too."""
-    models = [place for place, moment in enumerate(events) if moment.model is not None]
-    every = max(1, math.ceil((len(models) - 1) / (TIMELINE - 1)))
-    stay = {*models[::-1][::every], *models[:1]}
-    return [moment if place in stay else replace(moment, model=None) for place, moment in enumerate(events)]
+    """A run with as many of its models as a timeline needs: the first, the last, and some between, spread evenly."""
+    last, every = max(moment.step for moment in events if moment.model), EVERY
+    while last > every * TIMELINE:
+        every *= 2
+    return [
+        replace(moment, model=None) if moment.model and moment.step % every and moment.step != last else moment
+        for moment in events
+    ]
 
 
 TURNS: Final = Turns(os.cpu_count() or 1)  # as many runs at a time as there are cores
-# a class of 32 may train as many settings; a run is about 4 MB, with the models that are kept, and 14 MB at most
-RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, TURNS, kept=32, settle=thinned)
+# a class of 32 may train as many settings; a run is about 4 MB, with the models that are kept, and 17 MB at most
+RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, TURNS, kept=32, thin=thinned)
 
 
 def visitor() -> str:

@@ -1,13 +1,16 @@
 """Long computations that visitors share: who runs, who waits, what stops, and what goes on."""
 
 import math
+import os
+import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from dashboard.runs import Runs, Status, Turns, View
+from dashboard.runs import Runs, Status, Turns, View, in_background
 
 
 class World:
@@ -15,6 +18,7 @@ class World:
 
     def __init__(self, at_once: int = 1, kept: int = 16, longest: float = 60.0, turn: float = math.inf) -> None:
         self.now = 0.0
+        self.used = 0.0
         self.works: list[Callable[[], None]] = []
         self.started: list[str] = []
         self.at_step: dict[tuple[str, int], Callable[[], None]] = {}
@@ -24,7 +28,7 @@ class World:
 
     def of_a_kind(self, **rules: Any) -> Runs[str, int]:
         """Runs in the same queue, by the same clock."""
-        return Runs(self.steps, self.turns, patience=5, clock=lambda: self.now, **rules)
+        return Runs(self.steps, self.turns, patience=5, clock=lambda: self.now, cpu=lambda: self.used, **rules)
 
     def steps(self, config: str) -> Iterator[int]:
         """Numbers; before each, whatever a test wants to happen."""
@@ -208,7 +212,8 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
     world.runs.join("a", "one")
 
     def slow() -> None:
-        world.now += 4
+        world.now += 5  # of which it had a core for 4
+        world.used += 4
         world.view(visitor="one")
 
     for step in range(5):
@@ -216,8 +221,30 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
     world.work()
     assert world.view().status is Status.FAILED
     assert world.view().events == (0, 1, 2)
-    assert world.view().message == "It took over 10 s, which is the limit."
-    assert world.view().seconds == 12
+    assert world.view().message == "It took over 10 s of a core, which is the limit."
+    assert world.view().seconds == 15
+
+
+def test_time_in_which_others_had_the_core_does_not_count() -> None:
+    world = World(longest=10)
+    world.runs.join("a", "one")
+
+    def waits() -> None:
+        world.now += 4
+        world.view(visitor="one")
+
+    for step in range(5):
+        world.at_step["a", step] = waits
+    world.work()
+    assert (world.view().status, world.view().seconds) == (Status.DONE, 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no priorities of single threads")
+def test_the_work_has_the_lowest_priority_and_the_rest_its_own() -> None:
+    before, found = os.getpriority(os.PRIO_PROCESS, 0), queue.Queue[int]()
+    in_background(lambda: found.put(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))
+    assert found.get(timeout=60) == 19
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 def test_the_time_that_a_run_waits_is_not_its_own() -> None:
@@ -252,25 +279,15 @@ def test_what_somebody_looks_at_is_forgotten_last() -> None:
     assert world.view("a").status is Status.DONE
 
 
-def test_a_run_that_is_done_keeps_what_is_to_be_kept() -> None:
+def test_a_run_keeps_of_its_events_what_is_to_be_kept() -> None:
     world = World()
-    some = world.of_a_kind(settle=lambda events: events[::2])
+    some = world.of_a_kind(thin=lambda events: events[-2:])
     some.join("a", "one")
-    world.at_step["a", 4] = lambda: events.extend(view(some, "a").events)
+    world.at_step["a", 3] = lambda: events.extend(view(some, "a").events)
     events: list[int] = []
     world.work()
-    assert events == [0, 1, 2, 3], "all, while it runs"
-    assert view(some, "a").events == (0, 2, 4)
-
-
-def test_a_run_that_has_failed_keeps_all() -> None:
-    world = World()
-    some = world.of_a_kind(settle=lambda events: events[:1], longest=2.5)
-    for step in range(5):
-        world.at_step["a", step] = lambda: setattr(world, "now", world.now + 1)
-    some.join("a", "one")
-    world.work()
-    assert (view(some, "a").status, view(some, "a").events) == (Status.FAILED, (0, 1, 2))
+    assert events == [1, 2], "while it runs"
+    assert view(some, "a").events == (3, 4), "and after"
 
 
 def test_runs_of_two_kinds_wait_in_one_queue() -> None:
@@ -293,7 +310,7 @@ def test_what_is_kept_and_how_long_it_may_take_is_each_kinds_own() -> None:
     others = world.of_a_kind(kept=2, longest=30)
 
     def slow() -> None:
-        world.now += 4
+        world.used += 4
         for runs in (world.runs, others):
             for config in "abcd":
                 runs.look(config, "one")
@@ -306,7 +323,7 @@ def test_what_is_kept_and_how_long_it_may_take_is_each_kinds_own() -> None:
     for _ in range(3):
         world.work()
     assert view(others, "a").status is Status.DONE, "12 s are not over its 30"
-    assert view(world.runs, "c").message == "It took over 10 s, which is the limit."
+    assert view(world.runs, "c").message == "It took over 10 s of a core, which is the limit."
     world.runs.join("d", "one")
     assert world.runs.look("c", "one") is None
     assert [view(others, config).status for config in "ab"] == [Status.DONE] * 2, "not pushed out by another kind"
@@ -342,7 +359,8 @@ def test_a_long_run_goes_on_where_nobody_waits() -> None:
     world.runs.leave("b", "two")
 
     def slow() -> None:
-        world.now += 4
+        world.now += 5  # of which it had a core for 4
+        world.used += 4
         world.view(visitor="one")
 
     world.at_step["a", 1] = slow

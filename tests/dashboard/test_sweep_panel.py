@@ -19,13 +19,14 @@ class World:
     """Sweeps whose work begins when a test says so, at whose cells it may do something; the clock stands."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
+        self.now = self.used = 0.0
         self.works: list[Callable[[], None]] = []
         self.at_cell: dict[int, Callable[[], object]] = {}
         self.faults: list[AssertionError] = []
         turns, clock = Turns(1, self.works.append), lambda: self.now
         monkeypatch.setattr(training, "RUNS", Runs(self.trains, turns, clock=clock))
-        monkeypatch.setattr(sweeping, "SWEEPS", Runs(self.sweeps, turns, longest=sweeping.LONGEST, clock=clock))
+        rules: dict[str, Any] = {"longest": sweeping.LONGEST, "clock": clock, "cpu": lambda: self.used}
+        monkeypatch.setattr(sweeping, "SWEEPS", Runs(self.sweeps, turns, **rules))
 
     def trains(self, config: TrainConfig) -> Iterator[training.Moment]:
         """A short training."""
@@ -232,11 +233,13 @@ def test_a_sweep_that_took_too_long_says_so_and_may_begin_anew(world: World) -> 
     reader = opened(task="repeat").press_key("sweep_go")
 
     def slow() -> None:
-        world.now += sweeping.LONGEST + 1
+        world.used += sweeping.LONGEST + 1
 
     world.at_cell[1] = slow
     world.work()
-    assert says(reader.rerun(), ":red-badge[:material/cancel: failed] It took over 1200 s, which is the limit.")
+    assert says(
+        reader.rerun(), ":red-badge[:material/cancel: failed] It took over 600 s of a core, which is the limit."
+    )
     assert shares(reader) == expected(2), "what is known stays"
     world.at_cell.clear()
     assert reader.keyed["sweep_go"].label == "Sweep again"

@@ -39,16 +39,18 @@ def mask(config: TrainConfig) -> torch.Tensor | None:
     return models.allowed_by(config, config.learns.length)
 
 
-@pytest.mark.parametrize("count", [1, 2, 24, 25, 26, 49, 50, 1001])
-def test_the_timeline_of_a_run_that_is_done_is_short_and_whole(count: int) -> None:
+@pytest.mark.parametrize("steps", [0, 4, 5, 100, 125, 126, 300, 600, 5000])
+def test_the_timeline_of_a_run_is_short_and_whole(steps: int) -> None:
     model = load_preset("previous")
-    events = [Moment(step, 1.0, 0.5, model if step % 5 == 0 else None) for step in range(5 * (count - 1) + 1)]
-    found = training.thinned(events)
-    assert [(moment.step, moment.loss) for moment in found] == [(moment.step, moment.loss) for moment in events]
-    steps = [moment.step for moment in training.kept(tuple(found))]
-    assert (steps[0], steps[-1]) == (0, events[-1].step)
-    assert min(count, 13) <= len(steps) <= training.TIMELINE + 1
-    gaps = {later - earlier for earlier, later in pairwise(steps[1:])}
+    events: list[Moment] = []
+    for step in range(steps + 1):
+        is_due = step % training.EVERY == 0 or step == steps
+        events = training.thinned([*events, Moment(step, 1.0, 0.5, model if is_due else None)])
+    assert [moment.step for moment in events] == list(range(steps + 1)), "the curve stays whole"
+    shown = [moment.step for moment in training.kept(tuple(events))]
+    assert (shown[0], shown[-1]) == (0, steps)
+    assert min(steps // training.EVERY + 1, 13) <= len(shown) <= training.TIMELINE + 2
+    gaps = {later - earlier for earlier, later in pairwise(shown[:-1])}
     assert len(gaps) <= 1, "spread evenly"
 
 
