@@ -103,9 +103,16 @@ def draw(page: str) -> None:
         _precision()
 
 
+def show_layer(layer: TrainedLayer, seed: int) -> None:
+    """Set a trained layer, as it was trained, and one of its sequences; from a callback."""
+    weights.choose(layer)
+    st.session_state["seed"] = seed
+    _take_weights()
+
+
 def _take_weights() -> None:
     """A trained layer begins as it was trained: with whole sequences, and its mask."""
-    if layer := weights.layer_on(page()):
+    if layer := weights.chosen():
         st.session_state["num_tokens"], st.session_state["causal"] = layer.length, layer.causal
 
 

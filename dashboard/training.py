@@ -22,6 +22,7 @@ from dashboard.runs import Runs, Turns
 EVERY: Final = 5  # steps between two models that are kept
 TIMELINE: Final = 25  # of these at most, but for the first and the last
 MEASURED_ON: Final = 128  # fresh sequences
+SHOWN: Final = 1  # the seed of the sequence whose attention is drawn
 WORDS: Final = Words(tiles="heads")
 _VISITOR: Final = "_visitor"
 
@@ -80,7 +81,7 @@ def finished(config: TrainConfig) -> tuple[int, Model]:
 
 def shown(config: TrainConfig) -> Batch:
     """The one sequence whose attention is drawn: the same for every run of a task."""
-    return fresh(config.learns, 1, seed=1)
+    return fresh(config.learns, 1, SHOWN)
 
 
 def drawn_of(config: TrainConfig, step: int, model: Model) -> Picture:

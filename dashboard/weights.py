@@ -21,9 +21,19 @@ _RANDOM_ON: Final = ("block",)
 PARAMETERS: Final[dict[str, Parameter]] = {_KEY: Parameter(one_of(RANDOM, *TRAINED_LAYERS), kept=True)}
 
 
+def chosen() -> TrainedLayer | None:
+    """The trained layer that the reader has chosen, or None where weights are random."""
+    return TRAINED_LAYERS.get(st.session_state.get(_KEY, RANDOM))
+
+
+def choose(layer: TrainedLayer) -> None:
+    """Choose a trained layer, from a callback."""
+    st.session_state[_KEY] = layer.name
+
+
 def layer_on(page: str) -> TrainedLayer | None:
     """The trained layer that a page shows, or None where its weights are random."""
-    return None if page in _RANDOM_ON else TRAINED_LAYERS.get(st.session_state.get(_KEY, RANDOM))
+    return None if page in _RANDOM_ON else chosen()
 
 
 def draw(page: str, take: Callable[[], None]) -> None:

@@ -4,8 +4,9 @@ from typing import Final
 
 import streamlit as st
 
-from attention.trained import TrainConfig, knocked_out, model, sweep, training, verify_model
+from attention.trained import TrainConfig, knocked_out, model, presets, sweep, training, verify_model
 from attention.trained.model import Model
+from attention.trained_layers import TRAINED_LAYERS
 from attention.verify import ARITHMETIC
 from dashboard import (
     cached,
@@ -14,6 +15,7 @@ from dashboard import (
     fragments,
     heatmap,
     lesson,
+    scene_controls,
     sources,
     sweep_panel,
     tables,
@@ -23,7 +25,7 @@ from dashboard import (
 )
 from dashboard.heatmap import Cell, Look, Says
 from dashboard.runs import ON_THE_WAY, Status, View
-from dashboard.training import RUNS, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
+from dashboard.training import RUNS, SHOWN, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
 from dashboard.verdict_panel import Line, table
 
 KEY: Final = "train"
@@ -119,6 +121,23 @@ def draw_verdict(line: Line, config: TrainConfig, of: str, found: Model) -> None
     table(verdict, "float32")
 
 
+def elsewhere(config: TrainConfig) -> None:
+    """To the other pages, where each layer of the model that comes with the package is a scene, this sequence first."""
+    layers = [layer for layer in TRAINED_LAYERS.values() if layer.task == config.task]
+    if config != presets()[config.task].config:
+        return
+    with st.container(horizontal=True, key="elsewhere"):
+        for layer in layers:
+            if st.button(
+                f"Layer {layer.layer} on the other pages",
+                key=f"elsewhere_{layer.slug}",
+                on_click=scene_controls.show_layer,
+                args=(layer, SHOWN),
+                icon=":material/grid_view:",
+            ):
+                st.switch_page("app_pages/heads.py", query_params={})
+
+
 fragments.begin_page(has_more=False)
 st.title("Train: watch heads form", anchor=False)
 line = Line(list)
@@ -165,5 +184,7 @@ def live() -> None:
 
 
 live()
+if first is None:
+    elsewhere(config)
 sweep_panel.draw(config)
 sources.draw((training.train, training.batch_of, model.Model, knocked_out, sweep))

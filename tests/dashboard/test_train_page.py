@@ -73,6 +73,22 @@ def test_a_finished_model_comes_first(works: list[Callable[[], None]], task: str
     assert not works, "nothing is trained unasked"
 
 
+def test_its_layers_open_on_the_other_pages_with_the_same_sequence(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="repeat", seed="9")
+    found = reader.picture("train")
+    reader.press_key("elsewhere_repeat-1")
+    assert reader.faults == []
+    assert (reader.value("weights"), reader.value("seed"), reader.value("num_tokens")) == ("repeat, layer 1", 1, 32)
+    assert reader.scene.header["rowLabels"] == found.header["rowLabels"]
+    torch.testing.assert_close(torch.tensor(reader.scene.weights), torch.tensor(found.weights[4:]), rtol=0, atol=0)
+
+
+def test_what_does_not_come_with_the_package_is_on_no_other_page(works: list[Callable[[], None]]) -> None:
+    assert not any(key.startswith("elsewhere") for key in opened(task="repeat", train_seed="5").keyed)
+    reader = opened(task="previous").press_key("train_go")
+    assert not any(key.startswith("elsewhere") for key in reader.keyed)
+
+
 def test_other_settings_begin_untrained(works: list[Callable[[], None]]) -> None:
     reader = opened(task="repeat", train_layers="1")
     model = models.draw(TrainConfig(**{**vars(LESSONS["repeat"].works), "layers": 1}))
