@@ -13,7 +13,7 @@ from attention.config import DTYPES, AttentionConfig
 from attention.finite_mask import attend_with_number
 from attention.mask_config import MaskConfig
 from attention.multi_head import AttentionTrace, attend, attend_masked, draw
-from attention.scaled_dot_product import scaled_dot_product
+from attention.scaled_dot_product import scaled_dot_product, softmax
 
 # the first script's, one that people use, one that is too small, and the least that a dtype can hold
 NUMBERS: Final = ("-inf", "-1e9", "-1e4", "-100", "finfo.min")
@@ -31,7 +31,7 @@ class WithAndWithout:
 @torch.no_grad()
 def with_and_without(mask: MaskConfig, head: int, trace: AttentionTrace) -> WithAndWithout:
     """The weights of one head: under the mask, as in the trace, and the softmax of its scaled scores without one."""
-    free = torch.softmax(trace.scaled[0, head], dim=-1)
+    free = softmax(trace.scaled[0, head])  # the softmax of the trace: where the mask allows all, the difference is 0
     return WithAndWithout(mask.allowed, free, trace.weights[0, head])
 
 

@@ -131,6 +131,14 @@ def test_pictures_in_other_precisions(dtype: str) -> None:
     assert_masked_weights(reader, config, grid(7, 7, {"window": 2}, causal=False), head=2)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_a_mask_that_allows_all_changes_nothing(dtype: str) -> None:
+    config = AttentionConfig(embed_dim=96, num_heads=4, num_tokens=33, causal=False, dtype=dtype)
+    mask = MaskConfig(num_queries=33, num_keys=33, causal=False)
+    shown = with_and_without(mask, 1, attend_masked(config, mask))
+    assert torch.equal(shown.under, shown.without)
+
+
 def test_the_pictures_are_the_lessons() -> None:
     reader = opened(rules=["prefix"], prefix="4")
     mask = MaskConfig(num_queries=7, num_keys=7, prefix=4)
