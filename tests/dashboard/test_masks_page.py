@@ -102,7 +102,9 @@ def assert_masked_weights(reader: Reader, config: AttentionConfig, allowed: Tens
     queries, keys = allowed.shape
     tokens, parameters = draw(config)
     trace = attend(tokens[:, -queries:], parameters, config.num_heads, allowed, memory=tokens[:, :keys])
-    free = torch.softmax(trace.scaled[0, head], -1)
+    scaled = trace.scaled[0, head]
+    exponentials = torch.exp(scaled - scaled.amax(-1, keepdim=True))
+    free = exponentials / exponentials.sum(-1, keepdim=True)
     under = trace.weights[0, head]
     scene = reader.picture(PAGE)
     assert_shows(scene, [allowed.float(), free, under], allowed)
