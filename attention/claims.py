@@ -69,7 +69,7 @@ def of_one_head(config: HeadConfig) -> tuple[Claim, ...]:
 @torch.no_grad()
 def of_block(config: BlockConfig) -> tuple[Claim, ...]:
     """What the first script says of the block: it only prints the shape. That the mask is passed on, it forgets."""
-    tokens = sample.draw_tokens(config.scene)
+    tokens = sample.draw_stream(config.scene)
     trace = next(each_block(config))
     future = trace.attention.weights[0].triu(1)
     claims = [shape("the block keeps the shape of the tokens", trace.output, tuple(tokens.shape))]

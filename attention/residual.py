@@ -46,7 +46,7 @@ def look_into_both(config: BlockConfig, index: int) -> tuple[Inside, Inside]:
     """
     if not 0 <= index < config.depth:
         raise IndexError(f"block {index}: there are {config.depth}.")
-    start = sample.draw_tokens(config.scene)
+    start = sample.draw_stream(config.scene)
     placements = both_placements(config)
     streams = [[StreamPoint("tokens", mean_norm(start), 0.0, _cosine(start, start))] for _ in placements]
     kept: tuple[BlockTrace, ...] = ()

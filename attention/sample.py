@@ -79,6 +79,15 @@ def draw_tokens(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
     return embeddings[None, : config.num_tokens].clone().to(config.torch_dtype)
 
 
+def draw_stream(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
+    """What goes into the first block: the tokens; with trained weights what goes into their layer."""
+    if config.trained:
+        from attention.trained import inputs
+
+        return inputs.stream(config)
+    return draw_tokens(config)
+
+
 def draw_parameters(config: AttentionConfig) -> AttentionParameters:
     """Weights and biases with standard deviation 1/√E, in the config's dtype; or the trained ones.
 
@@ -118,12 +127,17 @@ def draw_head(config: AttentionConfig, head_dim: int, value_dim: int, head: int 
 def draw_block(config: AttentionConfig, index: int = 0) -> BlockParameters:
     """One block's parameters, in the config's dtype; block 0 attends with the parameters of `draw_parameters`.
 
-    So with trained weights only the attention of block 0 is trained: all else is random.
+    With trained weights it is a whole layer of theirs, if that has a feed-forward network. If not, only the attention
+    of block 0 is trained, and all else random.
 
     Weights have standard deviation 1/√(their inputs) and biases 1/√E. LayerNorm's scale is drawn about 1 and
     its shift about 0, both with a deviation of 0.2: with 1 and 0, as modules begin, a norm that forgets
     them would go unseen.
     """
+    if config.trained and config.trained.blocks:
+        from attention.trained import inputs
+
+        return inputs.block(config, index)
     embed_dim, hidden = config.embed_dim, 4 * config.embed_dim
 
     def drawn(name: str, *shape: int, scale: float) -> Tensor:

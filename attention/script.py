@@ -60,7 +60,7 @@ def text(scene: Scene, head: int = 0, query: int = 0, inputs: str = "inputs.npz"
     """
     config = config_of(scene)
     if isinstance(scene, BlockConfig):
-        body = _blocks(scene)
+        body = _blocks(scene, inputs)
     else:
         body = _one_head(scene, inputs) if isinstance(scene, HeadConfig) else _attention(scene, inputs)
     printing = templates.PRINTING.substitute(
@@ -141,20 +141,19 @@ def _one_head(scene: HeadConfig, inputs: str) -> str:
     )
 
 
-def _blocks(scene: BlockConfig) -> str:
+def _blocks(scene: BlockConfig, inputs: str) -> str:
     config, mask = scene.scene, mask_of(scene)
     half = config.dtype in ("bfloat16", "float16")
-    sizes = {"E": config.embed_dim, "H": config.num_heads, "T": config.num_tokens, "F": 4 * config.embed_dim}
-    seeds = (
-        f"[{', '.join(str(seed_of(_name_in_block(name, index), config.seed)) for name in (*_ATTENTION, *_BLOCK))}],"
-        for index in range(scene.depth)
-    )
+    hidden = len(sample.draw_block(config).w_1) if config.trained else 4 * config.embed_dim
+    sizes = {"E": config.embed_dim, "H": config.num_heads, "T": config.num_tokens, "F": hidden}
     activation = templates.RELU if scene.activation == "relu" else templates.GELU
     title = f"{'A transformer block' if scene.depth == 1 else f'{scene.depth} transformer blocks'}"
     return _opening(config, title, sizes, _CALLED | {"T": "tokens"}) + templates.BLOCKS.substitute(
         of_attention=" ".join(_ATTENTION),
         of_block=" ".join(_BLOCK),
-        seeds="\n".join(_wrapped(one, "    ", "     ") for one in seeds),
+        source=templates.INPUTS.substitute(file=inputs) if config.trained else _seeds_of_blocks(scene),
+        blocks=f"range({scene.depth})" if config.trained else "seeds",
+        block=templates.TAKEN_BLOCK if config.trained else templates.DRAWN_BLOCK,
         split=templates.SPLIT,
         widened=templates.WIDENED if half else "",
         moved=templates.MOVED_IN_HALF if half else templates.MOVED,
@@ -163,7 +162,7 @@ def _blocks(scene: BlockConfig) -> str:
         called=scene.activation,
         norm_first=scene.norm_first,
         blocked="None" if mask is None else "torch.ones(T, T, dtype=torch.bool).triu(1)",
-        tokens=_tokens(f"draw({seed_of('tokens', config.seed)}", "T"),
+        tokens=templates.TAKEN_TOKENS if config.trained else _tokens(f"draw({seed_of('tokens', config.seed)}", "T"),
         flow=templates.PRE_NORM if scene.norm_first else templates.POST_NORM,
     )
 
@@ -191,6 +190,15 @@ def _source(config: AttentionConfig, names: dict[str, str], inputs: str) -> str:
 def _seeds(config: AttentionConfig, names: dict[str, str]) -> str:
     listed = ", ".join(f'"{shown}": {seed_of(name, config.seed)}' for shown, name in names.items())
     return templates.SEEDS.substitute(seeds=_wrapped(f"{listed},", "    "))
+
+
+def _seeds_of_blocks(scene: BlockConfig) -> str:
+    seed, names = scene.scene.seed, (*_ATTENTION, *_BLOCK)
+    seeds = (
+        f"[{', '.join(str(seed_of(_name_in_block(name, index), seed)) for name in names)}],"
+        for index in range(scene.depth)
+    )
+    return templates.BLOCKS_FROM_SEEDS.substitute(seeds="\n".join(_wrapped(one, "    ", "     ") for one in seeds))
 
 
 def _name_in_block(name: str, index: int) -> str:
@@ -232,7 +240,7 @@ def _answer_of_blocks(scene: BlockConfig) -> Answer:
     config = scene.scene
     allowed = multi_head.allowed_by(config)
     blocked = None if allowed is None else ~allowed
-    weights = output = theirs = sample.draw_tokens(config)
+    weights = output = theirs = sample.draw_stream(config)
     of_ours, of_theirs = tee(draw_blocks(scene))  # in step, so that one block's parameters are held at a time
     for drawn, trace in zip(of_theirs, each_block(scene, of_ours), strict=True):
         weights, output = trace.attention.weights, trace.output
@@ -248,7 +256,7 @@ def _layer(scene: BlockConfig, drawn: BlockParameters) -> nn.TransformerEncoderL
     config, a = scene.scene, drawn.attention
     with torch.device("meta"):
         layer = nn.TransformerEncoderLayer(
-            config.embed_dim, config.num_heads, 4 * config.embed_dim, dropout=0.0, activation=scene.activation,
+            config.embed_dim, config.num_heads, len(drawn.w_1), dropout=0.0, activation=scene.activation,
             batch_first=True, norm_first=scene.norm_first, dtype=config.torch_dtype,
         )  # fmt: skip
     numbers: Iterable[Tensor] = (

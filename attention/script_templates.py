@@ -126,30 +126,7 @@ parameters = (
     "$of_attention "
     "$of_block"
 ).split()
-seeds = [  # of each block: every tensor has a generator of its own
-$seeds
-]
-
-
-def draw(seed, *shape, scale=1.0, shift=0.0):
-    noise = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-    return (noise * scale + shift).to(dtype)
-
-
-def draw_block(seeds):  # each tensor by its name
-    shapes = {"w_1": (F, E), "b_1": (F,), "w_2": (E, F)} | {f"w_{name}": (E, E) for name in "qkvo"}
-    scales = {name: 0.2 for name in parameters if name.startswith("norm")} | {"w_2": 1 / math.sqrt(F)}
-    return {
-        name: draw(
-            seed,
-            *shapes.get(name, (E,)),
-            scale=scales.get(name, 1 / math.sqrt(E)),
-            shift=1.0 if name.startswith("norm") and name.endswith("weight") else 0.0,
-        )
-        for name, seed in zip(parameters, seeds)
-    }
-
-
+${source}\
 def project(x, p, name):  # x Wᵀ + b
     return torch.addmm(p[f"b_{name}"], x[0], p[f"w_{name}"].mT)[None]
 
@@ -190,13 +167,42 @@ def pytorch(x, p):  # the same block by PyTorch
 
 $tokens
 x = theirs = tokens
-for block in seeds:
-    p = draw_block(block)
+for block in $blocks:
+    $block
 $flow
     theirs = pytorch(theirs, p)
 output = x
 apart = (output.double() - theirs.double()).abs().max()
 """)
+
+BLOCKS_FROM_SEEDS: Final = Template("""\
+seeds = [  # of each block: every tensor has a generator of its own
+$seeds
+]
+
+
+def draw(seed, *shape, scale=1.0, shift=0.0):
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return (noise * scale + shift).to(dtype)
+
+
+def draw_block(seeds):  # each tensor by its name
+    shapes = {"w_1": (F, E), "b_1": (F,), "w_2": (E, F)} | {f"w_{name}": (E, E) for name in "qkvo"}
+    scales = {name: 0.2 for name in parameters if name.startswith("norm")} | {"w_2": 1 / math.sqrt(F)}
+    return {
+        name: draw(
+            seed,
+            *shapes.get(name, (E,)),
+            scale=scales.get(name, 1 / math.sqrt(E)),
+            shift=1.0 if name.startswith("norm") and name.endswith("weight") else 0.0,
+        )
+        for name, seed in zip(parameters, seeds)
+    }
+
+
+""")
+DRAWN_BLOCK: Final = "p = draw_block(block)"
+TAKEN_BLOCK: Final = 'p = {name: take(f"{block}.{name}") for name in parameters}'
 
 POST_NORM: Final = """\
     weights, attended = attend(x, p)

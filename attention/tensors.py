@@ -20,10 +20,10 @@ from attention.differences import differ
 from attention.four_ways import FourWays
 from attention.multi_head import SQUARE
 from attention.residual import look_into_both
-from attention.sample import AttentionParameters, BlockParameters, draw_block, draw_parameters, draw_tokens
+from attention.sample import AttentionParameters, BlockParameters, draw_block, draw_parameters, draw_stream, draw_tokens
 from attention.scenes import Scene, config_of
 from attention.verify import Trace
-from attention.verify_block import BlockConfig, both_placements
+from attention.verify_block import BlockConfig, both_placements, draw_blocks
 from attention.verify_head import HeadConfig
 
 Tensors = dict[str, Tensor]
@@ -54,15 +54,18 @@ def of_scene(scene: Scene, index: int = 0) -> Tensors:
 
 
 def inputs_of(scene: Scene) -> Tensors:
-    """Tokens and parameters of a scene, of blocks those of the first."""
+    """Tokens and parameters of a scene; of blocks with the block's number before each name: "0.w_q"."""
     if isinstance(scene, HeadConfig):
         tokens, weights = verify_head.draw(scene)
         kinds = {"weight": "w", "bias": "b"}
         split = ((name.split("."), tensor) for name, tensor in weights.items())
         return {"tokens": tokens, **{f"{kinds[kind]}{to.removeprefix('w')}": tensor for (to, kind), tensor in split}}
     config = config_of(scene)
-    drawn = draw_block(config) if isinstance(scene, BlockConfig) else draw_parameters(config)
-    return {"tokens": draw_tokens(config), **of_parameters(drawn)}
+    if isinstance(scene, BlockConfig):
+        blocks = enumerate(draw_blocks(scene))
+        named = {f"{index}.{name}": x for index, block in blocks for name, x in of_parameters(block).items()}
+        return {"tokens": draw_stream(config), **named}
+    return {"tokens": draw_tokens(config), **of_parameters(draw_parameters(config))}
 
 
 def of_two(b: AttentionConfig, a: AttentionConfig) -> Tensors:
@@ -73,7 +76,12 @@ def of_two(b: AttentionConfig, a: AttentionConfig) -> Tensors:
 def with_mistake(scene: Breakable, pieces: BlockPieces) -> Tensors:
     """A scene whose ours is made of these pieces: tokens, parameters, "ours." and "pytorch." with every step."""
     ours, pytorch = both_with(scene, pieces)
-    return {**inputs_of(scene), **of_trace(ours, "ours"), **of_trace(pytorch, "pytorch")}
+    config = config_of(scene)
+    is_block = isinstance(scene, BlockConfig)
+    tokens, drawn = (
+        (draw_stream(config), draw_block(config)) if is_block else (draw_tokens(config), draw_parameters(config))
+    )
+    return {"tokens": tokens, **of_parameters(drawn), **of_trace(ours, "ours"), **of_trace(pytorch, "pytorch")}
 
 
 def of_ways(config: AttentionConfig, dropout: float) -> Tensors:
@@ -126,7 +134,7 @@ def axes(name: str, num_axes: int) -> tuple[str, ...]:
 
 def _of_block(scene: BlockConfig, index: int) -> Tensors:
     config = scene.scene
-    found: Tensors = {"tokens": draw_tokens(config), **of_parameters(draw_block(config, index))}
+    found: Tensors = {"tokens": draw_stream(config), **of_parameters(draw_block(config, index))}
     for placed, inside in zip(both_placements(scene), look_into_both(scene, index), strict=True):
         name = "pre-norm" if placed.norm_first else "post-norm"
         found |= {f"{name}.x": inside.trace.x, **of_trace(inside.trace, name)}

@@ -16,7 +16,8 @@ from typing import Any, Final
 class TrainedLayer:
     """One layer of a trained model: of which task, and the sizes that its attention was trained with.
 
-    `length` is the number of tokens of the task's sequences: there is no position embedding for more.
+    `length` is the number of tokens of the task's sequences: there is no position embedding for more. `blocks` is how
+    many whole blocks there are, from this layer on: none where layers have no feed-forward network.
     """
 
     task: str
@@ -25,6 +26,7 @@ class TrainedLayer:
     heads: int
     causal: bool
     length: int
+    blocks: int
 
     @property
     def head_dim(self) -> int:
@@ -46,7 +48,9 @@ def _read() -> Mapping[str, TrainedLayer]:
     manifest = files("attention") / "trained" / "weights" / "presets.json"
     found: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
     layers = (
-        TrainedLayer(task, layer, c["width"], c["heads"], c["causal"], known["length"])
+        TrainedLayer(
+            task, layer, c["width"], c["heads"], c["causal"], known["length"], c["feed_forward"] * (c["layers"] - layer)
+        )
         for task, known in found.items()
         for c in [known["config"]]
         for layer in range(c["layers"])

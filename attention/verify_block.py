@@ -30,8 +30,7 @@ class BlockConfig:
     """A scene of blocks: the config's tokens and mask, and how the blocks are built.
 
     Raises:
-        ValueError: the depth is not from 1 to 8, there is no such activation, or the weights are not random: the
-            layers that are trained are no whole blocks.
+        ValueError: the depth is not from 1 to 8, there is no such activation, or there are fewer trained blocks.
     """
 
     scene: AttentionConfig
@@ -42,8 +41,9 @@ class BlockConfig:
     def __post_init__(self) -> None:
         check_whole("depth", self.depth, 1, MAX_DEPTH)
         check_activation(self.activation)
-        if self.scene.trained:
-            raise ValueError(f"the weights are those of {self.scene.weights}; those of blocks are random.")
+        layer = self.scene.trained
+        if layer and self.depth > layer.blocks:
+            raise ValueError(f"depth is {self.depth}; from {layer.name} on there are {layer.blocks} whole blocks.")
 
     @property
     def switches(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def each_block(config: BlockConfig, parameters: Iterable[BlockParameters] | None
 
     `parameters` are those of the blocks, for a caller who runs them in two ways; drawn here otherwise.
     """
-    x, allowed = sample.draw_tokens(config.scene), allowed_by(config.scene)
+    x, allowed = sample.draw_stream(config.scene), allowed_by(config.scene)
     for drawn in parameters or draw_blocks(config):
         with torch.no_grad():  # not around the loop: between two blocks whoever asks would be without gradients too
             trace = run_block(x, drawn, config.scene.num_heads, allowed, **config.switches)
@@ -103,7 +103,7 @@ def _verify(configs: Sequence[BlockConfig], tolerance: Tolerance | None) -> list
 def check_fused(config: BlockConfig, tolerance: Tolerance | None = None) -> Check:
     """Our first block against the layer's other path, which it takes in eval mode without gradients."""
     scene, allowed = config.scene, allowed_by(config.scene)
-    tokens, parameters = sample.draw_tokens(scene), sample.draw_block(scene)
+    tokens, parameters = sample.draw_stream(scene), sample.draw_block(scene)
     ours = run_block(tokens, parameters, scene.num_heads, allowed, **config.switches).output
     fused = reference_block.fused_output(tokens, parameters, scene.num_heads, allowed, **config.switches)
     return compare("output", ours, fused, tolerance or ARITHMETIC[scene.dtype])
@@ -144,7 +144,7 @@ class _InTwoDtypes:
 
     def __init__(self, config: BlockConfig) -> None:
         self._config = config
-        self._x = sample.draw_tokens(config.scene)
+        self._x = sample.draw_stream(config.scene)
         self._exact = self._x.double(), self._x.double()  # what ours and PyTorch's have come to
         self._found: list[Verdict] = []
 

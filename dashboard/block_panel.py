@@ -26,7 +26,7 @@ SAID: Final = {
     "attention.output": "what attention adds to the stream",
     "sum_1": "the stream plus attention",
     "norm_2": "the second LayerNorm",
-    "hidden": "the feed-forward network, widened to 4 × embed dim",
+    "hidden": "the feed-forward network, widened",
     "activated": "bent by the activation",
     "fed": "narrowed again: what the feed-forward network adds to the stream",
     "sum_2": "the stream plus the feed-forward network",

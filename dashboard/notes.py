@@ -7,7 +7,7 @@ def notes() -> list[str]:
     """All that there is to be said, as Markdown."""
     smaller = _made_smaller()
     config = controls.asked().config
-    trained = weights.said(config, scene_controls.tokens_asked())
+    trained = weights.said(config, scene_controls.tokens_asked(), scene_controls.page())
     if trained and scene_controls.page() == "break_it" and mistakes.asked(config).in_block:
         trained = "A block has random weights."
     settings = " · ".join(config.in_words.values()) if teaching.is_handout() else ""

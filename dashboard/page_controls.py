@@ -72,9 +72,15 @@ def block(scene: AttentionConfig) -> BlockConfig:
 
 
 def depths(scene: AttentionConfig) -> tuple[int, int]:
-    """How many blocks are asked, and how many the page computes."""
-    asked = int(st.session_state["depth"])
+    """How many blocks are asked, of those that there are, and how many the page computes."""
+    asked, layer = int(st.session_state["depth"]), scene.trained
+    asked = min(asked, layer.blocks) if layer else asked
     return asked, limits.depth_within(scene, asked)
+
+
+def take_blocks(count: int) -> None:
+    """Set up trained blocks as they were trained, from a callback."""
+    st.session_state.update(depth=count, norm="pre", activation="relu")
 
 
 def dropout() -> float:

@@ -22,7 +22,7 @@ from attention.config import (
 )
 from attention.trained_layers import TrainedLayer
 from attention.verify import ARITHMETIC
-from dashboard import link, weights
+from dashboard import link, page_controls, weights
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.link import Parameter
 
@@ -114,6 +114,8 @@ def _take_weights() -> None:
     """A trained layer begins as it was trained: with whole sequences, and its mask."""
     if layer := weights.chosen():
         st.session_state["num_tokens"], st.session_state["causal"] = layer.length, layer.causal
+        if layer.blocks:
+            page_controls.take_blocks(layer.blocks)
 
 
 def _sizes() -> None:

@@ -8,15 +8,14 @@ import streamlit as st
 from attention.config import RANDOM, AttentionConfig
 from attention.trained import presets
 from attention.trained_layers import TRAINED_LAYERS, TrainedLayer
-from dashboard import link
 from dashboard.link import Parameter, one_of
 
 _KEY: Final = "weights"
 _HELP: Final = (
     "Random numbers, or those of a trained layer: its attention on a sequence of its task, which the seed chooses."
 )
-# the trained layers are no whole blocks
-_RANDOM_ON: Final = ("block",)
+# shows whole blocks: the weights of a layer that is none are random there
+_OF_BLOCKS: Final = "block"
 
 PARAMETERS: Final[dict[str, Parameter]] = {_KEY: Parameter(one_of(RANDOM, *TRAINED_LAYERS), kept=True)}
 
@@ -33,20 +32,19 @@ def choose(layer: TrainedLayer) -> None:
 
 def layer_on(page: str) -> TrainedLayer | None:
     """The trained layer that a page shows, or None where its weights are random."""
-    return None if page in _RANDOM_ON else chosen()
+    layer = chosen()
+    return None if layer and page == _OF_BLOCKS and not layer.blocks else layer
 
 
 def draw(page: str, take: Callable[[], None]) -> None:
-    """Draw the control, or say that a page has random weights; `take` is called when others were chosen."""
-    if page in _RANDOM_ON:
-        link.keep_undrawn(**{_KEY: RANDOM})
-        st.caption("Weights: random, on this page")
-    else:
-        options = (RANDOM, *TRAINED_LAYERS)
-        st.selectbox("Weights", options, key=_KEY, bind="query-params", on_change=take, help=_HELP)
+    """Draw the control; `take` is called when other weights were chosen."""
+    options = (RANDOM, *TRAINED_LAYERS)
+    st.selectbox("Weights", options, key=_KEY, bind="query-params", on_change=take, help=_HELP)
+    if chosen() and not layer_on(page):
+        st.caption("Random, on this page: that layer has no feed-forward network, and is no whole block.")
 
 
-def said(config: AttentionConfig, asked_tokens: int) -> str:
+def said(config: AttentionConfig, asked_tokens: int, page: str) -> str:
     """What is known of a scene's trained layer, as Markdown; empty where weights are random."""
     layer = config.trained
     if layer is None:
@@ -61,8 +59,15 @@ def said(config: AttentionConfig, asked_tokens: int) -> str:
         f"Trained weights of **{layer.name}**: {preset.config.learns.says}",
         heads,
         f"Its sequences have {layer.length} tokens, not {asked_tokens}." if asked_tokens > layer.length else "",
-        ""
-        if config.causal == layer.causal
-        else f"It was trained {'with a' if layer.causal else 'without a'} causal mask.",
+        f"Trained pre-norm, with ReLU; {_blocks(layer.blocks)} from here on." if page == _OF_BLOCKS else "",
+        "" if config.causal == layer.causal else f"It was trained {_mask(layer.causal)}.",
     ]
     return " ".join(part for part in words if part)
+
+
+def _mask(causal: bool) -> str:
+    return "with a causal mask" if causal else "without a causal mask"
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"

@@ -34,12 +34,12 @@ def both_with(scene: Scene, pieces: BlockPieces, dtype: torch.dtype | None = Non
     """
     config = config_of(scene)
     dtype, allowed, heads = dtype or config.torch_dtype, allowed_by(config), config.num_heads
-    tokens = sample.draw_tokens(config).to(dtype)
     if isinstance(scene, AttentionConfig):
+        tokens = sample.draw_tokens(config).to(dtype)
         parameters = sample.draw_parameters(config).to(dtype)
         ours = attend(tokens, parameters, heads, allowed, pieces.attention)
         return ours, reference.attend(tokens, parameters, heads, allowed)
-    block = sample.draw_block(config).to(dtype)
+    tokens, block = sample.draw_stream(config).to(dtype), sample.draw_block(config).to(dtype)
     run = run_block(tokens, block, heads, allowed, pieces, **scene.switches)
     return run, reference_block.run_block(tokens, block, heads, allowed, **scene.switches)
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention.config import AttentionConfig
-from attention.sample import AttentionParameters, HeadWeights
+from attention.sample import AttentionParameters, BlockParameters, HeadWeights
 from attention.trained.measuring import fresh
 from attention.trained.model import Model
 from attention.trained.presets import load_preset
@@ -24,6 +24,30 @@ def tokens(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
     layer = _layer(config)
     trace = _model(layer).trace(sequence(config).tokens)
     return trace.layers[layer.layer].norm_1.to(config.torch_dtype)
+
+
+def stream(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
+    """The same before the norm: what goes into the layer.
+
+    Raises:
+        ValueError: the scene's weights are random.
+    """
+    layer = _layer(config)
+    return _model(layer).trace(sequence(config).tokens).layers[layer.layer].x.to(config.torch_dtype)
+
+
+def block(config: AttentionConfig, index: int) -> BlockParameters:
+    """The parameters of a whole layer: of the scene's own, 0, or of one after it.
+
+    Raises:
+        ValueError: the scene's weights are random, or there is no such block.
+    """
+    layer = _layer(config)
+    if not 0 <= index < layer.blocks:
+        raise ValueError(f"block is {index}; from {layer.name} on there are {layer.blocks}.")
+    found = _model(layer).layer(layer.layer + index)[2]
+    assert found is not None, "a layer that is counted as a block"
+    return found.to(config.torch_dtype)
 
 
 def parameters(config: AttentionConfig) -> AttentionParameters:

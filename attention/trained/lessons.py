@@ -34,6 +34,8 @@ LESSONS: Final[dict[str, Lesson]] = {
         _lesson(0.99, 0.65, {"causal": True}, task="sort", steps=350),
         _lesson(0.97, 0.6, {"heads": 1}, task="two keys", heads=2, steps=600),
         _lesson(0.98, 0.0, {}, task="brackets", layers=2, causal=True, steps=300),
-        _lesson(0.98, 0.9, {"layers": 1}, task="agreement", layers=2, heads=2, causal=True, steps=300),
+        _lesson(
+            0.98, 0.9, {"layers": 1}, task="agreement", layers=2, heads=2, causal=True, feed_forward=True, steps=300
+        ),
     )
 }

@@ -64,10 +64,16 @@ BLOCKS: Final = tuple(
     )
 )  # fmt: skip
 TRAINED: Final = AttentionConfig(embed_dim=64, num_heads=4, num_tokens=32, weights="repeat, layer 1")
+SENTENCES: Final = AttentionConfig(embed_dim=64, num_heads=2, num_tokens=20, weights="agreement, layer 0")
 LEARNT: Final[tuple[Scene, ...]] = (
     *(replace(TRAINED, dtype=dtype, causal=causal) for dtype in DTYPES for causal in (True, False)),
     *(HeadConfig(replace(TRAINED, dtype=dtype, num_tokens=9), 16, 16, 3) for dtype in DTYPES),
     (replace(TRAINED, num_tokens=7), MASKS[4][1]),
+    *(
+        BlockConfig(replace(SENTENCES, dtype=dtype, causal=causal), depth, norm_first, activation)
+        for dtype in DTYPES
+        for causal, depth, norm_first, activation in ((True, 2, True, "relu"), (False, 1, False, "gelu"))
+    ),
 )
 ATTENTIONS: Final = tuple(
     AttentionConfig(embed_dim=e, num_heads=h, num_tokens=t, causal=causal, dtype=dtype, seed=2**32 - 1 - e)

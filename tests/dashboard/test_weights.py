@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attention.block import BlockTrace
 from attention.config import AttentionConfig
 from attention.mask_config import MaskConfig
 from attention.masks import Corner
 from attention.multi_head import allowed_by, attend_as_configured, attend_masked
-from attention.trained import LESSONS, presets
-from attention.trained.inputs import labels
+from attention.residual import look_into_both
+from attention.trained import LESSONS, load_preset, presets
+from attention.trained.inputs import labels, sequence
 from attention.trained_layers import TRAINED_LAYERS
+from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 from attention.verify_head import attend_as_configured as attend_with_one_head
 from dashboard import cached, comparing
@@ -58,12 +61,11 @@ def test_every_layer_can_be_opened_by_its_name_alone(name: str) -> None:
 def test_every_page_has_them(page: str) -> None:
     reader = opened(page, AGREEMENT)
     headers = [reader.picture(key).header for key in reader.pictures]
-    assert any(header["rowLabels"] for header in headers) is (page != "block")
-    for header in headers if page != "block" else []:
-        assert header["rowLabels"] in ([], list(labels(replace(AGREEMENT, num_tokens=header["queries"]))))
-        assert header["columnLabels"] in ([], list(labels(replace(AGREEMENT, num_tokens=header["keys"]))))
-    assert ("Trained weights of **agreement, layer 1**" in words(reader)) is (page != "block")
-    assert ("Weights: random, on this page" in words(reader)) is (page == "block")
+    assert any(header["rowLabels"] for header in headers)
+    for header in headers:
+        assert header["rowLabels"] in ([], list(labels(replace(AGREEMENT, num_tokens=min(32, header["queries"])))))
+        assert header["columnLabels"] in ([], list(labels(replace(AGREEMENT, num_tokens=min(32, header["keys"])))))
+    assert "Trained weights of **agreement, layer 1**" in words(reader)
     if page not in ("break_it", "precision"):  # a mistake, and half precision
         assert reader.verdict.startswith(":green-badge[")
 
@@ -85,13 +87,45 @@ def test_one_is_chosen_and_let_go_again() -> None:
     assert "Trained weights" not in words(reader)
 
 
-def test_blocks_are_random_and_the_next_page_is_trained_again() -> None:
+def test_what_is_no_whole_block_is_random_there_and_trained_again_on_the_next_page() -> None:
     reader = opened("heads").open("block")
     assert reader.faults == []
     assert {"embed_dim", "num_heads"} <= reader.widgets.keys()
+    assert "Random, on this page: that layer has no feed-forward network, and is no whole block." in reader.captions
+    assert "Trained weights" not in words(reader)
+    config = BlockConfig(replace(REPEAT, weights="random"), depth=2)
+    both = [inside.trace.attention.weights[0, 0] for inside in look_into_both(config, 0)]
+    assert_shows(reader.picture("block"), both, allowed_by(config.scene))
     reader.forget_link().open("head_counts")
     assert reader.faults == []
     assert "Trained weights of **repeat, layer 1**" in words(reader)
+
+
+def test_a_trained_transformer_is_looked_into_as_it_was_trained() -> None:
+    reader = Reader("block").set("weights", "agreement, layer 0")
+    assert reader.faults == []
+    assert [reader.value(key) for key in ("depth", "norm", "activation")] == [2, "pre", "relu"]
+    assert "Trained pre-norm, with ReLU; 2 blocks from here on." in words(reader)
+    reader.set("of_block", 1).set("block_step", "fed")
+    model = load_preset("agreement")
+    config = AttentionConfig(embed_dim=64, num_heads=2, num_tokens=32, weights="agreement, layer 0")
+    expected = model.trace(sequence(config).tokens).layers[1]
+    assert isinstance(expected, BlockTrace)
+    shown = reader.picture("block")
+    assert np.array_equal(shown.weights[0], expected.fed[0].numpy())
+    assert (shown.header["rowLabels"], shown.header["columnLabels"]) == (list(labels(config)), [])
+    assert reader.verdict.startswith(":green-badge[")
+    reader.set("weights", "agreement, layer 1")
+    assert reader.faults == []
+    assert "1 block from here on." in words(reader)
+    assert "of_block" not in reader.widgets
+
+
+def test_more_blocks_than_there_are_is_as_many_as_there_are() -> None:
+    reader = opened("block", replace(AGREEMENT, weights="agreement, layer 0"), depth="8")
+    assert reader.faults == []
+    points = reader.charts["block_norm"]["data"][0]["x"]
+    assert len(points) == 1 + 2 * 2
 
 
 def test_sequences_have_no_more_tokens_than_the_task() -> None:
