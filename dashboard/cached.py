@@ -6,7 +6,8 @@ cache is bounded in entries and in bytes.
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import streamlit as st
@@ -85,6 +86,35 @@ def _refuse() -> Any:
 # As many computations at once as there are cores: more of them would only hold more memory, each for longer.
 _GATE: Final = threading.BoundedSemaphore(os.cpu_count() or 1)
 _inside: Final = threading.local()
+# one for each whose value is being made, or waits at the gate; and whether there is none
+_needs: Final[list[None]] = []
+_counting: Final = threading.Lock()
+_QUIET: Final = threading.Event()
+_QUIET.set()
+_PATIENCE: Final = 0.2  # seconds: in a class that never rests, long computations go on all the same
+
+
+def give_way() -> None:
+    """Wait while anybody's value is being made or waits for it, up to a fraction of a second.
+
+    What runs for minutes asks this between its steps, so that who only looks at a picture comes first.
+    """
+    _QUIET.wait(_PATIENCE)
+
+
+@contextmanager
+def _needed() -> Iterator[None]:
+    """Say that the machine is needed now."""
+    with _counting:
+        _needs.append(None)
+        _QUIET.clear()
+    try:
+        yield
+    finally:
+        with _counting:
+            _needs.pop()
+            if not _needs:
+                _QUIET.set()
 
 
 def gated(make: Callable[[], Value]) -> Value:
@@ -99,7 +129,7 @@ def gated(make: Callable[[], Value]) -> Value:
         return make()
     if getattr(_inside, "gate", False):
         raise RuntimeError("a cached value is made within another; make it before")
-    with _GATE:
+    with _needed(), _GATE:
         _inside.gate = True
         try:
             return make()

@@ -82,7 +82,7 @@ def _over(pair: Pair) -> str:
 def _other_tokens(pair: Pair) -> str:
     a, b = pair
     if a.weights != b.weights:
-        return " Other weights come with other tokens."
+        return " Other weights come with other inputs."
     what = [
         name for name, differs in (("seed", a.seed != b.seed), ("embed dim", a.embed_dim != b.embed_dim)) if differs
     ]

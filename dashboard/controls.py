@@ -88,7 +88,7 @@ def set_scene(values: Mapping[str, Any]) -> None:
 
     Sizes that a trained layer has not are those of random weights.
     """
-    if {"embed_dim", "num_heads"} & values.keys():
+    if set(scene_controls.SIZES) & values.keys():
         st.session_state["weights"] = RANDOM
     st.session_state.update(values)
     scene_controls.forget_notice()

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import streamlit as st
 
-from attention.config import AttentionConfig
+from attention.config import RANDOM, AttentionConfig
 from dashboard.link import Parameter, written
+from dashboard.scene_controls import SIZES
 
 _SCENE: Final = "scene"
 # the controls that all pages have, as most scenes want them
@@ -147,7 +148,11 @@ def go(scene: Scene) -> None:
 def to_look_for(page: str) -> str:
     """What to look for in the scene that the link names, as long as it is on screen, on its page; empty otherwise."""
     scene, state, asked = BY_KEY.get(st.query_params.get(_SCENE, "")), st.session_state, st.query_params
-    if scene is None or scene.page != page or any(state.get(name, value) != value for name, value in scene.values):
+    if scene is None or scene.page != page:
+        return ""
+    values = dict(scene.values)
+    own = () if values["weights"] == RANDOM else SIZES  # those of a trained layer, whatever the controls hold
+    if any(state.get(name, value) != value for name, value in values.items() if name not in own):
         return ""
     if any(asked.get(name) != text for name, text in scene.clicked if name != "pin"):  # a pin changes no number
         return ""

@@ -6,8 +6,6 @@ is computed: a run is an iterator of events.
 """
 
 import math
-import os
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -31,7 +29,6 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-_LOWEST: Final = 19  # of priorities
 ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
 
 
@@ -81,17 +78,12 @@ class _Run(Generic[Event]):
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Begin a piece of work on a thread of its own, of the lowest priority: who only looks comes first.
+    """Begin a piece of work on a thread of its own."""
+    threading.Thread(target=work, daemon=True).start()
 
-    Only Linux has priorities of single threads.
-    """
 
-    def later() -> None:
-        if sys.platform == "linux":
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)
-        work()
-
-    threading.Thread(target=later, daemon=True).start()
+def _no_wait() -> None:
+    """Give way to nobody."""
 
 
 class Turns:
@@ -100,16 +92,25 @@ class Turns:
     Args:
         at_once: how many may run at a time.
         spawn: begins a piece of work beside everything else.
+        give_way: waits, before each step, while others need the machine more.
     """
 
-    def __init__(self, at_once: int, spawn: Callable[[Callable[[], None]], None] = in_background) -> None:
-        self._at_once, self._spawn = at_once, spawn
+    def __init__(
+        self,
+        at_once: int,
+        spawn: Callable[[Callable[[], None]], None] = in_background,
+        give_way: Callable[[], None] = _no_wait,
+    ) -> None:
+        self._at_once, self._spawn, self._give_way = at_once, spawn, give_way
         self.lock = threading.Lock()  # over the queue, and over the runs of every kind
         self._waiting: list[_Run[Any]] = []
         self._running = 0
 
     def ask(self, run: _Run[Any]) -> None:
-        """Have a run wait for its turn. The lock is held."""
+        """Have a run wait for its turn; those that nobody wants any more wait no longer. The lock is held."""
+        for passed in [one for one in self._waiting if not one.is_wanted()]:
+            self._waiting.remove(passed)
+            passed.status = Status.STOPPED
         run.status = Status.WAITING
         self._waiting.append(run)
         self._next()
@@ -133,11 +134,15 @@ class Turns:
 
     def _work(self, run: _Run[Any]) -> None:
         """Take steps while somebody wants them and it is the run's turn."""
-        while self._step(run):
-            pass
-        with self.lock:
-            self._running -= 1
-            self._next()
+        try:
+            while self._step(run):
+                self._give_way()
+        except Exception as fault:  # whatever it is, a viewer is told, and others get their turn
+            self._end(run, Status.FAILED, str(fault))
+        finally:
+            with self.lock:
+                self._running -= 1
+                self._next()
 
     def _step(self, run: _Run[Event]) -> bool:
         """Take one; whether there is another to take."""
@@ -145,9 +150,8 @@ class Turns:
         try:
             event = next(run.steps)
         except StopIteration:
-            return self._end(run, Status.DONE)
-        except Exception as fault:  # whatever it is, a viewer is told, and the process goes on
-            return self._end(run, Status.FAILED, str(fault))
+            self._end(run, Status.DONE)
+            return False
         with self.lock:
             run.events = run.rules.thin([*run.events, event])
             run.seconds += run.rules.clock() - before
@@ -162,10 +166,9 @@ class Turns:
                 self._waiting.append(run)
             return run.status is Status.RUNNING
 
-    def _end(self, run: _Run[Any], status: Status, message: str = "") -> bool:
+    def _end(self, run: _Run[Any], status: Status, message: str = "") -> None:
         with self.lock:
             run.status, run.message = status, message
-        return False
 
 
 class Runs(Generic[Config, Event]):
@@ -219,10 +222,10 @@ class Runs(Generic[Config, Event]):
                 run.seen.pop(visitor, None)
 
     def forget(self, config: Config) -> None:
-        """Forget a run that nobody wants, so that it begins anew; one that somebody wants stays."""
+        """Forget a run that nobody wants, so that it begins anew; one that somebody waits for stays."""
         with self._turns.lock:
             run = self._runs.get(config)
-            if run and run.status not in ON_THE_WAY:
+            if run and not (run.status in ON_THE_WAY and run.is_wanted()):
                 del self._runs[config]
 
     def look(self, config: Config, visitor: str) -> View[Event] | None:

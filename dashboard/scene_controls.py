@@ -34,9 +34,11 @@ EMBED_DIMS: Final = (
 SEEDS_ON_SLIDER: Final = 99
 CALLED: Final = {"embed_dim": "embed dim", "num_heads": "heads", "num_tokens": "tokens"}  # where words name them
 DEFAULT: Final = AttentionConfig()
+SIZES: Final = ("embed_dim", "num_heads")  # which a trained layer has of its own
 
 _URL: Final = "query-params"
 _PAGE: Final = "_page"  # the one that is open
+_ALWAYS_CAUSAL: Final = "four_ways"  # its classes are
 _HEADS: Final = "_heads"
 _SEED: Final = "_seed"
 _NOTICE: Final = "_notice"
@@ -54,7 +56,7 @@ def scene_asked() -> AttentionConfig:
         num_tokens=min(state["num_tokens"], layer.length) if layer else state["num_tokens"],
         weights=layer.name if layer else RANDOM,
         seed=state["seed"],
-        causal=state.get("causal", DEFAULT.causal),
+        causal=state[_PAGE] == _ALWAYS_CAUSAL or state.get("causal", DEFAULT.causal),
         dtype=dtype(),
     )
 
@@ -92,7 +94,7 @@ def draw(page: str) -> None:
         on_change=rerun(PICTURE, VERDICT),
     )  # fmt: skip
     _seed()
-    if page == "four_ways":  # its classes are always causal
+    if page == _ALWAYS_CAUSAL:
         st.caption("Causal: always, on this page")
     else:
         _causal()

@@ -25,7 +25,7 @@ def name(config: TrainConfig) -> str:
 
 
 def percent(accuracy: float) -> str:
-    """An accuracy, as the page says that of a run."""
+    """An accuracy, with as many digits as the page says of a run."""
     return f"{accuracy:.1%}"
 
 

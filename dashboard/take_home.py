@@ -131,16 +131,18 @@ def _script(kept: Kept) -> None:
     head, query = _row(kept.scene)
     inputs = kept.file("inputs")
     code = script.text(kept.scene, head, query, f"{inputs}.npz")
+    is_trained = config_of(kept.scene).trained is not None
+    libraries = "`math`, `numpy` and `torch`" if is_trained else "`math` and `torch`"
     st.markdown(
-        "The same scene with `math` and `torch` alone. Run, it prints what stands below it: to the last digit on a "
+        f"The same scene with {libraries} alone. Run, it prints what stands below it: to the last digit on a "
         "machine as this server's, while another processor or another PyTorch may round the last digits otherwise."
     )
     with st.container(horizontal=True):
         _button("Script", lambda: code, kept.file(), "py", "text/x-python")
-        if config_of(kept.scene).trained:
+        if is_trained:
             _button("Its tokens and weights, NPZ", kept.inputs, inputs, "npz", "application/octet-stream", "inputs")
-    if config_of(kept.scene).trained:
-        st.caption(f"Trained weights come of no seed: put `{inputs}.npz` beside the script. It wants `numpy` too.")
+    if is_trained:
+        st.caption(f"Trained weights come of no seed: put `{inputs}.npz` beside the script.")
     st.code(code, language="python", height=_SCRIPT_HEIGHT)
     st.code(_prints(kept.scene, head, query), language=None, wrap_lines=True)
 

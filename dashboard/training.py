@@ -16,6 +16,7 @@ from attention.trained import TrainConfig, accuracy, fresh, load_preset, on_patt
 from attention.trained import model as models
 from attention.trained.model import Model
 from attention.trained.task import Batch
+from dashboard import cached
 from dashboard.heatmap import Picture, Words, picture
 from dashboard.runs import Runs, Turns
 
@@ -55,7 +56,8 @@ def thinned(events: list[Moment]) -> list[Moment]:
     ]
 
 
-TURNS: Final = Turns(os.cpu_count() or 1)  # as many runs at a time as there are cores
+# as many runs at a time as there are cores, and none while somebody waits for a picture
+TURNS: Final = Turns(os.cpu_count() or 1, give_way=cached.give_way)
 # a class of 32 may train as many settings; a run is about 4 MB, with the models that are kept, and 17 MB at most
 RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, TURNS, kept=32, thin=thinned)
 

@@ -16,6 +16,8 @@ _HELP: Final = (
 )
 # shows whole blocks: the weights of a layer that is none are random there
 _OF_BLOCKS: Final = "block"
+# some of its calls are of a whole encoder layer
+_OF_CALLS: Final = "pytorch_differs"
 
 PARAMETERS: Final[dict[str, Parameter]] = {_KEY: Parameter(one_of(RANDOM, *TRAINED_LAYERS), kept=True)}
 
@@ -60,6 +62,9 @@ def said(config: AttentionConfig, asked_tokens: int, page: str) -> str:
         heads,
         f"Its sequences have {layer.length} tokens, not {asked_tokens}." if asked_tokens > layer.length else "",
         f"Trained pre-norm, with ReLU; {_blocks(layer.blocks)} from here on." if page == _OF_BLOCKS else "",
+        "Where a whole layer is called, all but its attention is random."
+        if page == _OF_CALLS and not layer.blocks
+        else "",
         "" if config.causal == layer.causal else f"It was trained {_mask(layer.causal)}.",
     ]
     return " ".join(part for part in words if part)

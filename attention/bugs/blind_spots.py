@@ -100,7 +100,7 @@ def _sides(scene: Scene) -> tuple[Callable[[BlockPieces], Trace], Trace]:
 
 
 def _sides_of_one_head(scene: HeadConfig) -> tuple[Callable[[BlockPieces], Trace], Trace]:
-    """One head has no biases, and nothing is projected out."""
+    """A twin of one head has random weights and so no biases, and nothing is projected out."""
     tokens, weights = verify_head.draw(scene)
     allowed = allowed_by(scene.scene)
     grid = masks.grid(masks.causal if scene.scene.causal else masks.full, scene.scene.num_tokens)
@@ -158,7 +158,8 @@ def _changes(scene: Scene) -> Iterator[dict[str, Any]]:
     yield {"causal": True}
     if bare:
         yield bare | {"causal": True}
-    freed = {"weights": RANDOM} if config.trained else {}  # a trained layer has its own sizes
+    # a trained layer has its own sizes, and the controls hold others
+    freed = {"weights": RANDOM, "embed_dim": config.embed_dim} if config.trained else {}
     if isinstance(scene, HeadConfig):
         yield freed | {"head_dim": 64, "value_dim": 64}
         yield freed | {"embed_dim": 768, "num_heads": 12}

@@ -3,7 +3,10 @@
 All of it is float32 as it was trained, and then in the dtype of the scene.
 """
 
-from jaxtyping import Float
+from dataclasses import fields
+from functools import cache
+
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention.config import AttentionConfig
@@ -11,7 +14,6 @@ from attention.sample import AttentionParameters, BlockParameters, HeadWeights
 from attention.trained.measuring import fresh
 from attention.trained.model import Model
 from attention.trained.presets import load_preset
-from attention.trained.task import Batch
 from attention.trained_layers import TrainedLayer
 
 
@@ -22,7 +24,7 @@ def tokens(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
         ValueError: the scene's weights are random.
     """
     layer = _layer(config)
-    trace = _model(layer).trace(sequence(config).tokens)
+    trace = _model(layer.task).trace(sequence(config))
     return trace.layers[layer.layer].norm_1.to(config.torch_dtype)
 
 
@@ -33,7 +35,7 @@ def stream(config: AttentionConfig) -> Float[Tensor, "1 T E"]:
         ValueError: the scene's weights are random.
     """
     layer = _layer(config)
-    return _model(layer).trace(sequence(config).tokens).layers[layer.layer].x.to(config.torch_dtype)
+    return _model(layer.task).trace(sequence(config)).layers[layer.layer].x.to(config.torch_dtype)
 
 
 def block(config: AttentionConfig, index: int) -> BlockParameters:
@@ -45,9 +47,10 @@ def block(config: AttentionConfig, index: int) -> BlockParameters:
     layer = _layer(config)
     if not 0 <= index < layer.blocks:
         raise ValueError(f"block is {index}; from {layer.name} on there are {layer.blocks}.")
-    found = _model(layer).layer(layer.layer + index)[2]
+    found = _model(layer.task).layer(layer.layer + index)[2]
     assert found is not None, "a layer that is counted as a block"
-    return found.to(config.torch_dtype)
+    rest = {field.name: getattr(found, field.name).clone() for field in fields(found)[1:]}
+    return BlockParameters(_copied(found.attention), **rest).to(config.torch_dtype)
 
 
 def parameters(config: AttentionConfig) -> AttentionParameters:
@@ -57,7 +60,7 @@ def parameters(config: AttentionConfig) -> AttentionParameters:
         ValueError: the scene's weights are random.
     """
     layer = _layer(config)
-    return _model(layer).layer(layer.layer)[0].to(config.torch_dtype)
+    return _copied(_model(layer.task).layer(layer.layer)[0]).to(config.torch_dtype)
 
 
 def head_weights(config: AttentionConfig, head: int) -> HeadWeights:
@@ -76,23 +79,20 @@ def head_weights(config: AttentionConfig, head: int) -> HeadWeights:
     }
 
 
-def sequence(config: AttentionConfig) -> Batch:
+def sequence(config: AttentionConfig) -> Int[Tensor, "1 T"]:
     """The one sequence of a scene, cut to its tokens: fresh, which the training has not seen, and chosen by the seed.
 
     Raises:
         ValueError: the scene's weights are random.
     """
-    layer = _layer(config)
-    batch, num = fresh(_model(layer).config.learns, 1, config.seed), config.num_tokens
-    keys = {name: keys[:, :num] for name, keys in batch.keys.items()}
-    return Batch(batch.tokens[:, :num], batch.targets[:, :num], batch.counted[:, :num], keys)
+    return fresh(_model(_layer(config).task).config.learns, 1, config.seed).tokens[:, : config.num_tokens]
 
 
 def labels(config: AttentionConfig) -> tuple[str, ...]:
     """What the tokens of a scene are called; nothing where its weights are random, as its tokens are then."""
     if config.trained is None:
         return ()
-    return tuple(_model(config.trained).config.learns.labels(sequence(config).tokens[0]))
+    return tuple(_model(config.trained.task).config.learns.labels(sequence(config)[0]))
 
 
 def _layer(config: AttentionConfig) -> TrainedLayer:
@@ -101,5 +101,11 @@ def _layer(config: AttentionConfig) -> TrainedLayer:
     return config.trained
 
 
-def _model(layer: TrainedLayer) -> Model:
-    return load_preset(layer.task)
+def _copied(held: AttentionParameters) -> AttentionParameters:
+    return AttentionParameters(*(getattr(held, field.name).clone() for field in fields(held)))
+
+
+@cache
+def _model(task: str) -> Model:
+    """Read once; what leaves this file is a copy, since others may change it."""
+    return load_preset(task)

@@ -86,8 +86,10 @@ def difference(pair: Pair, found: Apart, step: str) -> Picture:
     titles = [alone] if count == 1 else [f"head {head}" for head in range(count)]
     called = replace(step_picture.words(step), number=NUMBER)
     note = f"{step} less {cached.identity(pair[0])}"
-    same = labels(pair[0]) == labels(pair[1])
-    return step_picture.of_step("change", list(found.by), titles, pair[1], found.allowed, called, note, labelled=same)
+    shared = min(one.num_tokens for one in pair)
+    a, b = (replace(one, num_tokens=shared) for one in pair)
+    same = labels(a) == labels(b)
+    return step_picture.of_step("change", list(found.by), titles, b, found.allowed, called, note, labelled=same)
 
 
 line = lesson.begin(LESSON)

@@ -122,10 +122,10 @@ def draw_verdict(line: Line, config: TrainConfig, of: str, found: Model) -> None
 
 
 def elsewhere(config: TrainConfig) -> None:
-    """To the other pages, where each layer of the model that comes with the package is a scene, this sequence first."""
-    layers = [layer for layer in TRAINED_LAYERS.values() if layer.task == config.task]
+    """To the other pages, where each layer of the model that comes with the package is a scene: this sequence first."""
     if config != presets()[config.task].config:
         return
+    layers = [layer for layer in TRAINED_LAYERS.values() if layer.task == config.task]
     with st.container(horizontal=True, key="elsewhere"):
         for layer in layers:
             if st.button(
@@ -184,7 +184,6 @@ def live() -> None:
 
 
 live()
-if first is None:
-    elsewhere(config)
+elsewhere(config)
 sweep_panel.draw(config)
 sources.draw((training.train, training.batch_of, model.Model, knocked_out, sweep))

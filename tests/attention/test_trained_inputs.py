@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from attention import sample
+from attention import sample, tensors
 from attention.block import BlockTrace
 from attention.config import AttentionConfig
 from attention.layer_norm import layer_norm
@@ -85,7 +85,7 @@ def test_the_head_that_a_preset_names_looks_at_the_right_key() -> None:
             found = []
             for seed in range(20):
                 config = scene(f"{preset.config.task}, layer {named.layer}", seed=seed)
-                keys = trained_inputs.sequence(config).keys[named.pattern][0]
+                keys = fresh(preset.config.learns, 1, seed).keys[named.pattern][0]
                 asked = keys >= 0
                 found.append(attend_as_configured(config).weights[0, named.head][asked, keys[asked]])
             assert torch.cat(found).mean() == pytest.approx(named.weight, abs=0.05), f"{preset.config.task}: {named}"
@@ -95,8 +95,7 @@ def test_fewer_tokens_are_the_first_of_the_same_sequence() -> None:
     whole, part = scene("repeat, layer 1"), scene("repeat, layer 1", num_tokens=5)
     torch.testing.assert_close(sample.draw_tokens(part), sample.draw_tokens(whole)[:, :5])
     assert trained_inputs.labels(part) == trained_inputs.labels(whole)[:5]
-    for found, wanted in zip(vars(trained_inputs.sequence(part)).values(), (5, 5, 5), strict=False):
-        assert found.shape[1] == wanted
+    assert torch.equal(trained_inputs.sequence(part), trained_inputs.sequence(whole)[:, :5])
 
 
 def test_the_seed_chooses_the_sequence_and_no_weights() -> None:
@@ -125,6 +124,16 @@ def test_what_a_caller_does_to_its_weights_stays_with_it() -> None:
     before = sample.draw_parameters(config).w_q.clone()
     sample.draw_parameters(config).w_q.zero_()
     assert torch.equal(sample.draw_parameters(config).w_q, before)
+    block = scene("agreement, layer 0")
+    kept = {name: tensor.clone() for name, tensor in tensors.of_parameters(sample.draw_block(block)).items()}
+    taken = tensors.of_parameters(sample.draw_block(block)) | sample.draw_head(block, 32, 32)
+    for tensor in taken.values():
+        tensor.zero_()
+    sample.draw_tokens(block).zero_()
+    sample.draw_stream(block).zero_()
+    after = tensors.of_parameters(sample.draw_block(block))
+    assert all(torch.equal(after[name], tensor) for name, tensor in kept.items())
+    assert sample.draw_stream(block).count_nonzero()
 
 
 def test_heads_and_mask_may_be_others_than_trained() -> None:
@@ -170,7 +179,7 @@ def test_one_head_has_the_width_it_was_trained_with() -> None:
 @pytest.mark.parametrize(("name", "blocks"), [("agreement, layer 0", 2), ("agreement, layer 1", 1)])
 def test_layers_with_a_feed_forward_network_are_blocks(name: str, blocks: int) -> None:
     config = BlockConfig(scene(name), depth=blocks, norm_first=True, activation="relu")
-    layers = load_preset("agreement").trace(trained_inputs.sequence(config.scene).tokens).layers[-blocks:]
+    layers = load_preset("agreement").trace(trained_inputs.sequence(config.scene)).layers[-blocks:]
     for found, expected in zip(each_block(config), layers, strict=True):
         assert isinstance(expected, BlockTrace)
         assert torch.equal(found.x, expected.x)
@@ -201,5 +210,6 @@ def test_random_scenes_have_no_trained_inputs() -> None:
     for ask in (trained_inputs.tokens, trained_inputs.stream, trained_inputs.parameters, trained_inputs.sequence):
         with pytest.raises(ValueError, match="the weights of this scene are random"):
             ask(AttentionConfig())
-    with pytest.raises(ValueError, match="head is 7; repeat, layer 0 has heads 0 to 3"):
-        trained_inputs.head_weights(scene("repeat, layer 0"), 7)
+    for head in (-1, 4):
+        with pytest.raises(ValueError, match=f"head is {head}; repeat, layer 0 has heads 0 to 3"):
+            trained_inputs.head_weights(scene("repeat, layer 0"), head)

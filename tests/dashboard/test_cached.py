@@ -323,3 +323,35 @@ def test_what_failed_is_tried_again_by_whoever_waited() -> None:
     found = together(*[ask] * 5)
     assert sorted(map(str, found)) == ["7"] * 4 + ["once"]
     assert cached.facts("fails once", SMALL, make) == 7
+
+
+def test_what_runs_for_long_gives_way_while_somebody_waits_for_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cached, "_PATIENCE", 60.0)
+    cached.give_way()  # at once: nobody needs anything
+    inside, may_end, gone_on = threading.Event(), threading.Event(), threading.Event()
+
+    def make() -> int:
+        inside.set()
+        assert may_end.wait(60)
+        return 7
+
+    def long() -> None:
+        cached.give_way()
+        gone_on.set()
+
+    visitors = [threading.Thread(target=cached.gated, args=(make,)) for _ in range(2)]
+    for visitor in visitors:
+        visitor.start()
+    assert inside.wait(60)
+    background = threading.Thread(target=long)
+    background.start()
+    assert not gone_on.wait(0.05)
+    may_end.set()
+    assert gone_on.wait(60)
+    for thread in (*visitors, background):
+        thread.join(60)
+
+
+def test_in_a_class_that_never_rests_it_goes_on_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cached, "_PATIENCE", 0.001)
+    cached.gated(cached.give_way)  # while a value is being made

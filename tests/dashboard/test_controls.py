@@ -416,7 +416,7 @@ def test_a_seed_that_nobody_typed_does_not_come_back() -> None:
 def test_the_field_keeps_what_it_was_told_over_several_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     state = {"seed": 42, "_seed_slider": 7}
     monkeypatch.setattr(st, "session_state", state)
-    monkeypatch.setattr(controls, "rerun", lambda *_fragments: lambda: None)
+    monkeypatch.setattr(scene_controls, "rerun", lambda *_fragments: lambda: None)
     scene_controls._take_slider_seed()
     state["_seed_slider"] = 9
     scene_controls._take_slider_seed()

@@ -73,6 +73,12 @@ def test_no_page_makes_a_scene_smaller(scene: Scene) -> None:
     assert limits.depth_within(shared, depth) == depth
 
 
+def test_a_scene_of_a_trained_layer_is_told_from_its_link_alone() -> None:
+    asked = {"scene": "followed", "weights": "repeat, layer 1", "num_tokens": "32", "pin": "1-25-18"}
+    assert is_told(Reader(**asked), "followed")
+    assert not is_told(Reader(**asked | {"weights": "repeat, layer 0"}), "followed")
+
+
 def test_what_to_look_for_goes_when_something_is_moved() -> None:
     reader = Reader().open("scenes").press_key("open_rows")
     words = f":material/school: **{BY_KEY['rows'].title}.**"

@@ -1,16 +1,13 @@
 """Long computations that visitors share: who runs, who waits, what stops, and what goes on."""
 
 import math
-import os
-import queue
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from dashboard.runs import Runs, Status, Turns, View, in_background
+from dashboard.runs import Runs, Status, Turns, View
 
 
 class World:
@@ -239,14 +236,6 @@ def test_time_in_which_others_had_the_core_does_not_count() -> None:
     assert (world.view().status, world.view().seconds) == (Status.DONE, 20)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there are no priorities of single threads")
-def test_the_work_has_the_lowest_priority_and_the_rest_its_own() -> None:
-    before, found = os.getpriority(os.PRIO_PROCESS, 0), queue.Queue[int]()
-    in_background(lambda: found.put(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))
-    assert found.get(timeout=60) == 19
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
-
-
 def test_the_time_that_a_run_waits_is_not_its_own() -> None:
     world = World()
     world.runs.join("a", "one")
@@ -266,6 +255,91 @@ def test_what_was_asked_for_longest_ago_is_forgotten_but_not_what_runs() -> None
         world.runs.join(config, config)
     assert world.runs.look("a", "one") is None
     assert [world.view(config).status for config in "bcd"] == [Status.RUNNING, Status.WAITING, Status.WAITING]
+
+
+def test_a_run_that_nobody_waits_for_any_more_can_be_forgotten_and_joined_anew() -> None:
+    world = World()
+    world.runs.join("a", "one")
+    world.runs.join("b", "two")  # waits
+    world.runs.leave("b", "two")
+    assert world.view("b").status is Status.STOPPED
+    world.runs.forget("b")
+    assert world.runs.look("b", "two") is None
+    world.runs.join("b", "two")
+    world.runs.forget("b")
+    assert world.view("b", "two").status is Status.WAITING, "somebody waits for it"
+    world.view("a", "one")
+    world.work()
+    world.work()
+    assert world.view("b").status is Status.DONE
+    assert world.started == ["a", "b"]
+
+
+def test_one_that_was_passed_over_goes_on_when_it_is_wanted_again() -> None:
+    world = World()
+    for config, visitor in (("a", "one"), ("b", "two"), ("c", "three")):
+        world.runs.join(config, visitor)
+    world.runs.leave("b", "two")
+    world.work()
+    assert [world.view(config).status for config in "bc"] == [Status.STOPPED, Status.RUNNING]
+    world.runs.join("b", "two")
+    world.work()
+    world.work()
+    assert world.view("b").status is Status.DONE
+
+
+def test_those_that_nobody_waits_for_do_not_fill_the_queue() -> None:
+    world = World(kept=4)
+    world.runs.join("a", "one")
+    for seed in range(100):
+        world.runs.join(f"seed {seed}", "two")
+        world.runs.leave(f"seed {seed}", "two")
+    assert len(world.runs._runs) <= 5
+    assert len(world.turns._waiting) <= 1
+
+
+@pytest.mark.parametrize("broken", ["thin", "give_way"])
+def test_a_fault_of_the_machinery_ends_its_run_and_no_other(broken: str) -> None:
+    world = World()
+
+    def fail(*_given: object) -> Any:
+        raise MemoryError("no room")
+
+    if broken == "give_way":
+        world.turns._give_way = fail
+    some = world.of_a_kind(thin=fail) if broken == "thin" else world.runs
+    some.join("a", "one")
+    world.runs.join("b", "two")
+    world.work()
+    assert (view(some, "a").status, view(some, "a").message) == (Status.FAILED, "no room")
+    world.turns._give_way = lambda: None
+    world.work()
+    assert world.view("b").status is Status.DONE
+
+
+def test_a_run_gives_way_between_its_steps() -> None:
+    world = World()
+    told: list[int] = []
+    world.turns._give_way = lambda: told.append(len(world.view().events))
+    world.runs.join("a", "one")
+    world.work()
+    assert told == [1, 2, 3, 4, 5]
+
+
+def test_a_turn_is_so_long_every_time() -> None:
+    world = World(turn=2)
+    for config in "ab":
+        for step in range(5):
+            world.at_step[config, step] = lambda: setattr(world, "now", world.now + 1)
+    world.runs.join("a", "one")
+    world.runs.join("b", "two")
+    seen = []
+    while world.works:
+        world.runs.look("a", "one")
+        world.runs.look("b", "two")
+        seen.append([len(world.view(config).events) for config in "ab"])
+        world.work()
+    assert seen == [[0, 0], [2, 0], [2, 2], [4, 2], [4, 4], [5, 4]]
 
 
 def test_what_somebody_looks_at_is_forgotten_last() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from attention.block import BlockTrace
 from attention.config import AttentionConfig
@@ -22,6 +23,7 @@ from attention.verify_head import HeadConfig
 from attention.verify_head import attend_as_configured as attend_with_one_head
 from dashboard import cached, comparing
 from dashboard.heatmap import picture
+from dashboard.step_picture import of_difference
 from tests.dashboard.helpers import SMALL, Reader, assert_shows, link
 from tests.dashboard.test_pages import WITH_A_SCENE
 from tests.dashboard.test_take_home import Buttons, buttons, npz, text
@@ -109,7 +111,7 @@ def test_a_trained_transformer_is_looked_into_as_it_was_trained() -> None:
     reader.set("of_block", 1).set("block_step", "fed")
     model = load_preset("agreement")
     config = AttentionConfig(embed_dim=64, num_heads=2, num_tokens=32, weights="agreement, layer 0")
-    expected = model.trace(sequence(config).tokens).layers[1]
+    expected = model.trace(sequence(config)).layers[1]
     assert isinstance(expected, BlockTrace)
     shown = reader.picture("block")
     assert np.array_equal(shown.weights[0], expected.fed[0].numpy())
@@ -137,10 +139,90 @@ def test_sequences_have_no_more_tokens_than_the_task() -> None:
     assert "Its sequences have" not in words(reader)
 
 
-@pytest.mark.parametrize(("causal", "said"), [(True, ""), (False, "It was trained with a causal mask.")])
-def test_another_mask_than_it_was_trained_with_is_said(causal: bool, said: str) -> None:
-    reader = opened("heads", replace(REPEAT, causal=causal))
-    assert "It was trained with" not in words(reader) if not said else said in words(reader)
+SORT = AttentionConfig(embed_dim=64, num_heads=1, num_tokens=16, causal=False, weights="sort, layer 0")
+
+
+@pytest.mark.parametrize(
+    ("page", "config", "said"),
+    [
+        ("heads", REPEAT, ""),
+        ("heads", replace(REPEAT, causal=False), "It was trained with a causal mask."),
+        ("heads", SORT, ""),
+        ("heads", replace(SORT, causal=True), "It was trained without a causal mask."),
+        ("four_ways", replace(REPEAT, causal=False), ""),
+        ("four_ways", SORT, "It was trained without a causal mask."),
+    ],
+)
+def test_another_mask_than_it_was_trained_with_is_said(page: str, config: AttentionConfig, said: str) -> None:
+    found = words(opened(page, config))
+    assert said in found if said else "It was trained with" not in found
+
+
+def test_as_many_tokens_as_a_sequence_has_are_not_too_many() -> None:
+    assert "Its sequences have" not in words(opened("heads", REPEAT))
+
+
+def test_a_whole_layer_that_is_called_is_said_to_be_random_around_its_attention() -> None:
+    said = "Where a whole layer is called, all but its attention is random."
+    assert said in words(opened("pytorch_differs", REPEAT))
+    assert said not in words(opened("pytorch_differs", AGREEMENT))
+
+
+@pytest.mark.parametrize(
+    ("page", "more", "rows", "columns"),
+    [
+        ("one_head", {"step": "q"}, "tokens", ""),
+        ("one_head", {"step": "k"}, "tokens", ""),
+        ("one_head", {"step": "scores"}, "tokens", "tokens"),
+        ("head_counts", {}, "tokens", "tokens"),
+        ("compare", {"compare_step": "q"}, "tokens", ""),
+        ("break_it", {"at_step": "weights"}, "tokens", "tokens"),
+    ],
+)
+def test_only_tokens_have_names_even_where_there_are_as_many_of_others(
+    page: str, more: dict[str, str], rows: str, columns: str
+) -> None:
+    """16 tokens and heads of 16 dimensions, and 4 tokens and 4 heads."""
+    for tokens in (16, 4):
+        config = replace(REPEAT, num_tokens=tokens)
+        reader = opened(page, config, **more)
+        named = {"tokens": list(labels(config)), "": []}
+        for key in reader.pictures:
+            header = reader.picture(key).header
+            of_heads = header["pair"][0] == "head"
+            if key.endswith(("_pairs", "_from_0", "_from_1", "difference")) and not of_heads:
+                continue
+            expected = ([], []) if of_heads else (named[rows], named[columns])
+            assert (header["rowLabels"], header["columnLabels"]) == expected, key
+
+
+def test_b_less_a_has_names_where_both_have_the_same_tokens() -> None:
+    reader = opened("compare", replace(REPEAT, num_tokens=20), a=cached.identity(REPEAT))
+    header = reader.picture(next(key for key in reader.pictures if key.endswith("difference"))).header
+    assert header["rowLabels"] == list(labels(replace(REPEAT, num_tokens=20)))
+
+
+def test_a_picture_of_a_distance_names_its_tokens() -> None:
+    drawn = of_difference("weights", torch.zeros(9, 9), torch.ones(9, 9), AGREEMENT)
+    assert drawn.row_labels == drawn.column_labels == labels(AGREEMENT)
+    drawn = of_difference("q", torch.zeros(9, 9), torch.ones(9, 9), AGREEMENT)
+    assert (drawn.row_labels, drawn.column_labels) == (labels(AGREEMENT), ())
+    assert of_difference("q", torch.zeros(8, 9), torch.ones(8, 9), AGREEMENT).row_labels == ()
+    assert of_difference("weights", torch.zeros(9, 8), torch.ones(9, 8), AGREEMENT).column_labels == ()
+
+
+def test_a_link_to_the_page_of_blocks_keeps_the_weights_for_the_others() -> None:
+    reader = Reader("train", weights="repeat, layer 1").forget_link().open("heads")
+    assert reader.value("weights") == "repeat, layer 1"
+    assert "Trained weights of **repeat, layer 1**" in words(reader)
+
+
+def test_sizes_that_a_link_gave_come_back_from_another_page() -> None:
+    reader = opened("one_head", replace(REPEAT, num_tokens=9), embed_dim="96", head_dim="3", value_dim="6")
+    reader.forget_link().open("masks").set("weights", "random")
+    assert (reader.value("embed_dim"), reader.scene.header["queries"]) == (96, 9)
+    reader.forget_link().open("one_head")
+    assert (reader.value("head_dim"), reader.value("value_dim")) == (3, 6)
 
 
 def test_a_head_of_the_layer_step_by_step() -> None:
@@ -183,7 +265,7 @@ def test_a_comparison_keeps_the_weights_of_a() -> None:
     both = [reader.picture(other).header["rowLabels"] for other in reader.pictures if other != key]
     assert both == [list(labels(REPEAT)), list(labels(replace(REPEAT, seed=7)))]
     reader = opened("compare", SMALL, a=name)
-    assert "Other weights come with other tokens." in words(reader)
+    assert "Other weights come with other inputs." in words(reader)
     assert "**weights of repeat, layer 1**" in words(reader)
 
 
@@ -206,12 +288,14 @@ def test_a_preset_of_the_scripts_has_random_weights() -> None:
 
 
 def test_mistakes_that_one_trained_head_hides_are_shown_with_random_weights() -> None:
-    reader = opened("heads", AttentionConfig(embed_dim=64, num_heads=1, num_tokens=9, weights="previous, layer 0"))
+    one = AttentionConfig(embed_dim=64, num_heads=1, num_tokens=9, weights="previous, layer 0")
+    reader = opened("heads", one, embed_dim="7")
     button = next(label for label in reader.buttons if label.startswith("Show them: "))
     assert "random weights" in button
     reader.press(button)
     assert reader.faults == []
-    assert (reader.value("weights"), reader.value("num_heads") > 1) == ("random", True)
+    assert (reader.value("weights"), reader.value("embed_dim"), reader.value("num_heads") > 1) == ("random", 64, True)
+    assert reader.notices == []
 
 
 def test_a_mistake_of_the_block_is_made_in_a_random_one() -> None:
