@@ -91,15 +91,14 @@ _needs: Final[list[None]] = []
 _counting: Final = threading.Lock()
 _QUIET: Final = threading.Event()
 _QUIET.set()
-_PATIENCE: Final = 0.2  # seconds: in a class that never rests, long computations go on all the same
 
 
-def give_way() -> None:
-    """Wait while anybody's value is being made or waits for it, up to a fraction of a second.
+def give_way(longest: float) -> None:
+    """Wait while anybody's value is being made or waits to be, so many seconds at most.
 
     What runs for minutes asks this between its steps, so that who only looks at a picture comes first.
     """
-    _QUIET.wait(_PATIENCE)
+    _QUIET.wait(longest)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
+_WAITS: Final = 5  # times as long as a step takes a run waits for others, at most, before the next
 ON_THE_WAY: Final = (Status.WAITING, Status.RUNNING)
 
 
@@ -82,7 +83,7 @@ def in_background(work: Callable[[], None]) -> None:
     threading.Thread(target=work, daemon=True).start()
 
 
-def _no_wait() -> None:
+def _to_nobody(_longest: float) -> None:
     """Give way to nobody."""
 
 
@@ -92,14 +93,15 @@ class Turns:
     Args:
         at_once: how many may run at a time.
         spawn: begins a piece of work beside everything else.
-        give_way: waits, before each step, while others need the machine more.
+        give_way: waits, between two steps, while others need the machine more: at most so many seconds. It is given
+            several times as many as the step has taken, so that a run goes on even in a class that never rests.
     """
 
     def __init__(
         self,
         at_once: int,
         spawn: Callable[[Callable[[], None]], None] = in_background,
-        give_way: Callable[[], None] = _no_wait,
+        give_way: Callable[[float], None] = _to_nobody,
     ) -> None:
         self._at_once, self._spawn, self._give_way = at_once, spawn, give_way
         self.lock = threading.Lock()  # over the queue, and over the runs of every kind
@@ -135,8 +137,10 @@ class Turns:
     def _work(self, run: _Run[Any]) -> None:
         """Take steps while somebody wants them and it is the run's turn."""
         try:
+            before = run.seconds
             while self._step(run):
-                self._give_way()
+                self._give_way(_WAITS * (run.seconds - before))
+                before = run.seconds
         except Exception as fault:  # whatever it is, a viewer is told, and others get their turn
             self._end(run, Status.FAILED, str(fault))
         finally:

@@ -325,9 +325,8 @@ def test_what_failed_is_tried_again_by_whoever_waited() -> None:
     assert cached.facts("fails once", SMALL, make) == 7
 
 
-def test_what_runs_for_long_gives_way_while_somebody_waits_for_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached, "_PATIENCE", 60.0)
-    cached.give_way()  # at once: nobody needs anything
+def test_what_runs_for_long_gives_way_while_somebody_waits_for_a_value() -> None:
+    cached.give_way(60)  # at once: nobody needs anything
     inside, may_end, gone_on = threading.Event(), threading.Event(), threading.Event()
 
     def make() -> int:
@@ -336,7 +335,7 @@ def test_what_runs_for_long_gives_way_while_somebody_waits_for_a_value(monkeypat
         return 7
 
     def long() -> None:
-        cached.give_way()
+        cached.give_way(60)
         gone_on.set()
 
     visitors = [threading.Thread(target=cached.gated, args=(make,)) for _ in range(2)]
@@ -352,6 +351,5 @@ def test_what_runs_for_long_gives_way_while_somebody_waits_for_a_value(monkeypat
         thread.join(60)
 
 
-def test_in_a_class_that_never_rests_it_goes_on_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached, "_PATIENCE", 0.001)
-    cached.gated(cached.give_way)  # while a value is being made
+def test_in_a_class_that_never_rests_it_goes_on_after_a_while() -> None:
+    cached.gated(lambda: cached.give_way(0.001))  # while a value is being made

@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -312,18 +313,20 @@ def test_a_fault_of_the_machinery_ends_its_run_and_no_other(broken: str) -> None
     world.runs.join("b", "two")
     world.work()
     assert (view(some, "a").status, view(some, "a").message) == (Status.FAILED, "no room")
-    world.turns._give_way = lambda: None
+    world.turns._give_way = lambda _longest: None
     world.work()
     assert world.view("b").status is Status.DONE
 
 
-def test_a_run_gives_way_between_its_steps() -> None:
+def test_a_run_gives_way_between_its_steps_for_as_long_as_each_deserves() -> None:
     world = World()
-    told: list[int] = []
-    world.turns._give_way = lambda: told.append(len(world.view().events))
+    for step in range(5):
+        world.at_step["a", step] = partial(setattr, world, "now", sum((1.0, 0.5, 0.0, 2.0, 1.0)[: step + 1]))
+    told: list[tuple[int, float]] = []
+    world.turns._give_way = lambda longest: told.append((len(world.view().events), longest))
     world.runs.join("a", "one")
     world.work()
-    assert told == [1, 2, 3, 4, 5]
+    assert told == [(1, 5), (2, 2.5), (3, 0), (4, 10), (5, 5)]
 
 
 def test_a_turn_is_so_long_every_time() -> None:
