@@ -64,7 +64,13 @@ def text(scene: Scene, head: int = 0, query: int = 0, inputs: str = "inputs.npz"
     else:
         body = _one_head(scene, inputs) if isinstance(scene, HeadConfig) else _attention(scene, inputs)
     printing = templates.PRINTING.substitute(
-        dtype=config.dtype, digits=_digits(config), head=head, query=query, most=MOST_SHOWN, first=FIRST_SHOWN
+        dtype=config.dtype,
+        digits=_digits(config),
+        head=head,
+        named=_named(scene, head),
+        query=query,
+        most=MOST_SHOWN,
+        first=FIRST_SHOWN,
     )
     return f"{body}{printing}"
 
@@ -78,7 +84,7 @@ def expected(scene: Scene, head: int = 0, query: int = 0) -> str:
 
     lines = (
         f"output {tuple(found.output.shape)} sum {found.output.double().sum().item():.{digits}g}",
-        f"weights of head {head}, query {query}: {show(found.weights[0, head, query, :MOST_SHOWN])}",
+        f"weights of head {_named(scene, head)}, query {query}: {show(found.weights[0, head, query, :MOST_SHOWN])}",
         f"output begins: {show(found.output.flatten()[:FIRST_SHOWN])}",
         f"largest difference from PyTorch's: {found.apart:.1e}",
     )
@@ -96,6 +102,11 @@ def answer(scene: Scene) -> Answer:
     config, mask = scene if isinstance(scene, tuple) else (scene, None)
     trace = multi_head.draw_and_attend(config, mask)[1]
     return Answer(trace.weights, trace.output, _from_kernel(trace, mask_of(scene)))
+
+
+def _named(scene: Scene, head: int) -> int:
+    """What a head is called: one that was taken out of a layer is called as it is there."""
+    return scene.head if isinstance(scene, HeadConfig) else head
 
 
 def seed_of(name: str, seed: int) -> int:

@@ -230,7 +230,7 @@ def show(numbers):  # with all the digits that $dtype has
 
 
 print("output", tuple(output.shape), "sum", f"{output.double().sum():.${digits}g}")
-print("weights of head $head, query $query:", show(weights[0, $head, $query, :$most]))
+print("weights of head $named, query $query:", show(weights[0, $head, $query, :$most]))
 print("output begins:", show(output.flatten()[:$first]))
 print("largest difference from PyTorch's:", f"{apart:.1e}")
 """)

@@ -10,6 +10,8 @@ from functools import cache
 from attention.bugs.catalogue import Bug
 from attention.bugs.quiz import Judged
 from attention.compare import Check
+from attention.scenes import Scene
+from dashboard import token_names
 from dashboard.cell_panel import number
 from dashboard.heatmap import Cell
 from dashboard.mistakes import Mistakes
@@ -30,14 +32,13 @@ def reported(mistakes: Mistakes) -> str:
     return f"Ours is made with: {made}. The script is the right code."
 
 
-def cell(step: str, check: Check, at: Cell, of_heads: bool, ours: float, pytorch: float) -> str:
+def cell(step: str, check: Check, at: Cell, of_heads: bool, ours: float, pytorch: float, scene: Scene) -> str:
     """Both numbers of a cell, how far they are apart, and how far they may be, as Markdown."""
-    row, join, column = words(step).pair
     # an infinity is matched by itself alone
     limit = check.tolerance.atol + check.tolerance.rtol * abs(pytorch) if math.isfinite(pytorch) else 0.0
     apart = 0.0 if ours == pytorch else abs(ours - pytorch)
     head = f"head {at.head}, " if of_heads else ""
-    where = f"`{step}`, {head}{row} {at.query} {join} {column} {at.key}"
+    where = f"`{step}`, {head}{token_names.pair(scene, words(step).pair, at.query, at.key)}"
     said = str(apart) if math.isnan(apart) else "∞" if math.isinf(apart) else f"{apart:.3g}"
     told = f":green[{said} apart]" if apart <= limit else f":red[**{said} apart**]"
     verdict = f"{told}; {f'{limit:.3g}' if limit else 'nothing'} is allowed"

@@ -8,6 +8,7 @@ from typing import Final
 from attention.worked_cell import WorkedCell
 from dashboard import tables
 from dashboard.tables import Mark, Table, Value
+from dashboard.token_names import named
 
 SHOWN: Final = 6  # terms and keys that stand on their own; the smaller ones are folded into one line
 
@@ -19,11 +20,6 @@ def html(cell: WorkedCell, labels: Sequence[str] = ()) -> str:
     """
     title = f"Head {cell.head}: query {named(cell.query, labels)} → key {named(cell.key, labels)}"
     return f"<h2>{escape(title)}</h2>" + tables.html(_chain(cell), _terms(cell), _row(cell, labels), kind="cell")
-
-
-def named(token: int, labels: Sequence[str]) -> str:
-    """A token by its position, and by its label if it has one."""
-    return f"{token} “{labels[token]}”" if labels else str(token)
 
 
 def _chain(cell: WorkedCell) -> Table:

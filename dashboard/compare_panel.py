@@ -7,7 +7,7 @@ from attention.comparing import Gap
 from attention.config import AttentionConfig
 from attention.head_counts import HeadStatistics
 from attention.verify import Verdict
-from dashboard import step_picture
+from dashboard import step_picture, token_names
 from dashboard.heatmap import Picture
 from dashboard.tables import Mark, Table, Value
 
@@ -59,8 +59,10 @@ def said(found: Gap | None, step: str, pair: Pair) -> str:
     if found.largest == 0:
         return f"**B − A is 0 in every cell**: these settings change nothing in `{step}`{_over(pair)}."
     matrix, row, column = found.at
-    name, join, other = step_picture.words(step).pair
-    cell = f"{name} {row} {join} {other} {column}"
+    kinds = step_picture.words(step).pair
+    first, join, second = kinds
+    has_names = shares_tokens(pair)
+    cell = token_names.pair(b, kinds, row, column) if has_names else f"{first} {row} {join} {second} {column}"
     where = cell if found.matrices == 1 else f"head {matrix}, {cell}"
     moved = (
         "" if found.moved is None else f" On average {100 * found.moved:.3g}% of a row's weight lies elsewhere in B."
@@ -70,6 +72,13 @@ def said(found: Gap | None, step: str, pair: Pair) -> str:
         f"**B − A** of `{step}`{_over(pair)}: at most {found.largest:.3g} ({where}).{moved}"
         f"{mean if found.of_mean else ''}{_other_tokens(pair)}"
     )
+
+
+def shares_tokens(pair: Pair) -> bool:
+    """Whether the tokens that both have are called the same."""
+    both = [token_names.names(config)[0] for config in pair]
+    shared = min(config.num_tokens for config in pair)
+    return both[0][:shared] == both[1][:shared]
 
 
 def _over(pair: Pair) -> str:

@@ -91,7 +91,7 @@ def set_scene(values: Mapping[str, Any]) -> None:
     if set(scene_controls.SIZES) & values.keys():
         st.session_state["weights"] = RANDOM
     st.session_state.update(values)
-    scene_controls.forget_notice()
+    scene_controls.forget()
     scene_controls.reset_tolerance()
 
 

@@ -8,32 +8,37 @@ from attention.mask_lessons import NUMBERS, NumberForInfinity, Trap
 from attention.masks import empty_rows
 from dashboard import tables
 from dashboard.tables import Mark, Table, Value
+from dashboard.token_names import named
 
 
-def html(mask: MaskConfig, query: int, key: int) -> str:
-    """The pinned cell, and the mask in numbers, as HTML with every text escaped."""
+def html(mask: MaskConfig, query: int, key: int, names: tuple[Sequence[str], Sequence[str]] = ((), ())) -> str:
+    """The pinned cell, and the mask in numbers, as HTML with every text escaped.
+
+    `names` are what the queries and the keys are called.
+    """
+    rows, columns = names
     allowed = mask.allowed
     why = mask.why_forbidden(query, key)
     verdict = "may attend" if not why else "may not attend"
     cell = Table(
-        f"Query {query} → key {key}: {verdict}",
+        f"Query {named(query, rows)} → key {named(key, columns)}: {verdict}",
         ("rule", "says"),
         [(name, Mark(reason.strip(), "bad")) for name, _, reason in (text.partition(":") for text in why)]
         or [("all rules", Mark("allowed", "good"))],
     )
-    nothing = [str(i) for i in empty_rows(allowed).nonzero().flatten().tolist()]
+    nothing = [named(i, rows) for i in empty_rows(allowed).nonzero().flatten().tolist()]
     share = allowed.float().mean().item()
-    rows: list[tuple[Value, ...]] = [
+    facts: list[tuple[Value, ...]] = [
         ("queries × keys", f"{mask.num_queries} × {mask.num_keys}"),
         ("cells that may attend", f"{int(allowed.sum())} of {allowed.numel()}, {share:.0%}"),
         ("queries that see nothing", _some(nothing) or "none"),
     ]
     if nothing:
-        rows.append(
+        facts.append(
             ("their rows", "zeros: no key, so no weight to share out; F.scaled_dot_product_attention does the same")
         )
-        rows.append(("without that rule", "softmax of −∞ alone is 0 / 0 = NaN, and one NaN spreads to every gradient"))
-    return tables.html(cell, Table("The mask", ("what", "here"), rows), kind="mask")
+        facts.append(("without that rule", "softmax of −∞ alone is 0 / 0 = NaN, and one NaN spreads to every gradient"))
+    return tables.html(cell, Table("The mask", ("what", "here"), facts), kind="mask")
 
 
 def said_of(found: NumberForInfinity, number: str, asked: float) -> str:

@@ -21,6 +21,7 @@ from dashboard.cell_panel import number
 from dashboard.fragments import PICTURE, VERDICT, rerun
 from dashboard.heatmap import Picture, Words
 from dashboard.tables import Mark, Table, Value
+from dashboard.token_names import named, names
 
 _CHECKED = "_checked"  # the question, and the answer that was checked
 _REVEALED = "_revealed"  # the question that was revealed
@@ -56,9 +57,11 @@ def is_shown_revealed() -> bool:
 
 def fields(question: Question, keys: int) -> list[float | None]:
     """Draw a field for the weight of each key; returns what is in them, None where nothing is."""
-    places = st.columns(keys, gap="small")
+    places, (_, columns) = st.columns(keys, gap="small"), names(question.scene)
     return [
-        place.number_input(f"key {key}", 0.0, 1.0, value=None, step=0.01, format="%.3f", key=f"{question.key} {key}")
+        place.number_input(
+            f"key {named(key, columns)}", 0.0, 1.0, value=None, step=0.01, format="%.3f", key=f"{question.key} {key}"
+        )
         for key, place in enumerate(places)
     ]
 
@@ -66,11 +69,13 @@ def fields(question: Question, keys: int) -> list[float | None]:
 def grid(question: Question, mask: MaskConfig) -> Bool[Tensor, "T S"]:
     """Draw a row of keys to pick from for each query; returns what is picked."""
     said = torch.zeros(mask.num_queries, mask.num_keys, dtype=torch.bool)
+    rows, columns = names(question.scene)
     for query in range(mask.num_queries):
         picked = st.pills(
-            f"Query {query} may attend to key",
+            f"Query {named(query, rows)} may attend to key",
             range(mask.num_keys),
             selection_mode="multi",
+            format_func=lambda key: named(key, columns),
             key=f"{question.key} {query}",
         )
         said[query, list(picked)] = True
@@ -125,10 +130,14 @@ def of_row(question: Question, answer: RowAnswer, scaled: Sequence[float], allow
     said = [cell.said for cell in answer.cells]
     checked, revealed = _is_checked(question, said), is_revealed(question)
     seen = [score for score, may in zip(scaled, allowed, strict=True) if may]
-    most = max(seen, default=0.0)
+    most, (named_rows, columns) = max(seen, default=0.0), names(question.scene)
     rows: list[Sequence[Value]] = []
     for cell, score, may in zip(answer.cells, scaled, allowed, strict=True):
-        row: list[Value] = [f"key {cell.key}", number(score), "–" if cell.said is None else f"{cell.said:g}"]
+        row: list[Value] = [
+            f"key {named(cell.key, columns)}",
+            number(score),
+            "–" if cell.said is None else f"{cell.said:g}",
+        ]
         if checked or revealed:
             row.append(Mark("✓ right", "good") if cell.close else Mark("✗ not within", "bad"))
         if revealed:
@@ -138,7 +147,9 @@ def of_row(question: Question, answer: RowAnswer, scaled: Sequence[float], allow
         rows.append(row)
     head = ["", "scaled", "yours", *(["verdict"] if checked or revealed else [])]
     head += ["exp(scaled − max)", "weight", "yours less it"] if revealed else []
-    caption = f"The row of query {question.query}, head {question.head}: right within {answer.within:g}"
+    caption = (
+        f"The row of query {named(question.query, named_rows)}, head {question.head}: right within {answer.within:g}"
+    )
     return tables.html(Table(caption, head, rows), kind="predict")
 
 
@@ -160,20 +171,22 @@ def said_of_mask(question: Question, answer: MaskAnswer, said: object) -> str:
     if is_revealed(question):
         if answer.right:
             return f"{_RIGHT} **Yours is the right mask.**"
-        return f"{_WRONG} {_cells('Too many', answer.too_many)}{_cells('Missing', answer.missing)}"
+        wrong = {"Too many": answer.too_many, "Missing": answer.missing}
+        listed = (f"**{name}**: {_cells(question, cells)}." for name, cells in wrong.items() if cells)
+        return " ".join((_WRONG, *listed))
     if not _is_checked(question, said):
         return "Pick the keys that each query may attend to, then check."
     if answer.right:
         return f"{_RIGHT} **All {answer.cells} cells are right.**"
-    wrong = len(answer.too_many) + len(answer.missing)
-    rows = ", ".join(map(str, answer.wrong_rows()))
-    return f"{_WRONG} **{answer.cells - wrong} of {answer.cells} cells are right.** Look again at query {rows}."
+    off = len(answer.too_many) + len(answer.missing)
+    asking, _ = names(question.scene)
+    rows = ", ".join(named(row, asking) for row in answer.wrong_rows())
+    return f"{_WRONG} **{answer.cells - off} of {answer.cells} cells are right.** Look again at query {rows}."
 
 
-def _cells(name: str, cells: Sequence[tuple[int, int]]) -> str:
-    if not cells:
-        return ""
-    return f"**{name}**: {', '.join(f'{query} → {key}' for query, key in cells)}. "
+def _cells(question: Question, cells: Sequence[tuple[int, int]]) -> str:
+    rows, columns = names(question.scene)
+    return ", ".join(f"{named(query, rows)} → {named(key, columns)}" for query, key in cells)
 
 
 def rules(mask: MaskConfig) -> str:

@@ -6,8 +6,9 @@ from typing import Final
 
 from attention.worked_cell import WorkedRow
 from dashboard import tables
-from dashboard.cell_panel import named, number
+from dashboard.cell_panel import number
 from dashboard.tables import Mark, Table, Value
+from dashboard.token_names import named
 
 SHOWN: Final = 8  # keys that stand on their own, and dimensions of the context
 

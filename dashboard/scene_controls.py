@@ -41,6 +41,7 @@ _PAGE: Final = "_page"  # the one that is open
 _ALWAYS_CAUSAL: Final = "four_ways"  # its classes are
 _HEADS: Final = "_heads"
 _SEED: Final = "_seed"
+_LEFT: Final = "_left"  # tokens and causal, as they were when random weights were left
 _NOTICE: Final = "_notice"
 _SEED_SLIDER: Final = "_seed_slider"
 _TOLD: Final = "_seed_told"  # what the field of the seed shows, while it has not been drawn since the slider moved
@@ -66,9 +67,10 @@ def page() -> str:
     return str(st.session_state[_PAGE])
 
 
-def forget_notice() -> None:
-    """Say no more of heads that were moved."""
-    st.session_state.pop(_NOTICE, None)
+def forget() -> None:
+    """Forget what was before all was set at once: heads that were moved, and how random weights were left."""
+    for key in (_NOTICE, _LEFT):
+        st.session_state.pop(key, None)
 
 
 def tokens_asked() -> int:
@@ -113,11 +115,16 @@ def show_layer(layer: TrainedLayer, seed: int) -> None:
 
 
 def _take_weights() -> None:
-    """A trained layer begins as it was trained: with whole sequences, and its mask."""
-    if layer := weights.chosen():
-        st.session_state["num_tokens"], st.session_state["causal"] = layer.length, layer.causal
-        if layer.blocks:
-            page_controls.take_blocks(layer.blocks)
+    """A trained layer begins as it was trained: with whole sequences, and its mask; random weights where they were."""
+    state, layer = st.session_state, weights.chosen()
+    now = state["num_tokens"], state.get("causal", DEFAULT.causal)
+    if layer is None:
+        state["num_tokens"], state["causal"] = state.pop(_LEFT, now)
+        return
+    state.setdefault(_LEFT, now)
+    state["num_tokens"], state["causal"] = layer.length, layer.causal
+    if layer.blocks:
+        page_controls.take_blocks(layer.blocks)
 
 
 def _sizes() -> None:
@@ -133,7 +140,8 @@ def _keep_sizes(layer: TrainedLayer) -> None:
     link.keep_undrawn(embed_dim=DEFAULT.embed_dim)
     link.keep_undrawn(num_heads=nearest_head_count(state["embed_dim"], DEFAULT.num_heads))
     state.pop(_NOTICE, None)
-    st.caption(f"Embed dim {layer.width}, {'1 head' if layer.heads == 1 else f'{layer.heads} heads'}: as trained")
+    heads = "1 head" if layer.heads == 1 else f"{layer.heads} heads"
+    st.container(key="as_trained").caption(f"Embed dim {layer.width}, {heads}: as trained")
 
 
 def _has_heads() -> bool:

@@ -11,10 +11,10 @@ from torch import Tensor
 from attention.compare import apart
 from attention.config import AttentionConfig
 from attention.multi_head import SQUARE, AttentionTrace, allowed_by
-from attention.scenes import Scene, config_of
-from attention.trained import inputs
+from attention.scenes import Scene
 from dashboard.cached import identity
 from dashboard.heatmap import ATTENTION, Kind, Picture, Words, picture
+from dashboard.token_names import names
 
 _NUMBER: Final = {"scores": "score", "scaled": "scaled score", "masked": "masked score"}
 
@@ -81,17 +81,14 @@ def of_heads(config: AttentionConfig, trace: AttentionTrace) -> Picture:
     """The weights of every head of a scene, whose trace this is."""
     allowed = allowed_by(config)
     mask = None if allowed is None else allowed.numpy()
-    named = inputs.labels(config)
+    rows, columns = names(config)
     weights = trace.weights[0].float().numpy()
-    return picture(weights, mask, identity(config), row_labels=named, column_labels=named)
+    return picture(weights, mask, identity(config), row_labels=rows, column_labels=columns)
 
 
 def labels(config: Scene, called: Words, shape: tuple[int, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the rows and the columns of a picture are called, where they are all of the scene's tokens."""
-    named = inputs.labels(config_of(config))
-    asking, asked = named, named
-    if isinstance(config, tuple):
-        asking, asked = named[-config[1].num_queries :], named[: config[1].num_keys]
+    asking, asked = names(config)
     of_tokens = called.pair[0] in ("query", "token") and len(asking) == shape[0]
     return asking if of_tokens else (), asked if called.pair[2] == "key" and len(asked) == shape[1] else ()
 

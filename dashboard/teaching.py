@@ -19,10 +19,10 @@ _CONTROLS: Final = f'{_SIDEBAR} [data-testid="stSidebarUserContent"]'
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "pages": ("the list of pages", _NAVIGATION),
     "controls": ("all controls", _CONTROLS),
-    "embed_dim": ("embed dim", ".st-key-embed_dim"),
+    "embed_dim": ("embed dim", ".st-key-embed_dim, .st-key-as_trained"),
     "num_heads": ("heads", ".st-key-num_heads"),
     "num_tokens": ("tokens", ".st-key-num_tokens"),
-    "weights": ("weights", ".st-key-weights"),
+    "weights": ("weights", ".st-key-weights, .st-key-as_trained"),
     "seed": ("seed", f'{_SIDEBAR} [data-testid="stHorizontalBlock"]:has(.st-key-seed)'),
     "causal": ("causal", ".st-key-causal"),
     "dtype": ("precision", ".st-key-dtype"),

@@ -8,6 +8,7 @@ from dashboard.runs import Status, View
 from dashboard.tables import Mark, Table, Value
 from dashboard.training import Moment
 
+LEARNT: Final = 0.9  # accuracy: under it a run has ended, and the heads do not show what they were to learn
 SHARP: Final = 0.8  # a head that puts so much on the right key is marked
 _HEIGHT: Final = 230
 _POINTS: Final = 150  # that are drawn of a curve: more would only cost time
@@ -68,16 +69,20 @@ def said(config: TrainConfig, view: View[Moment] | None, shown: int) -> str:
             return f":green-badge[:material/check_circle: trained before] {task} {_reached(config)}"
         return f":gray-badge[:material/hourglass_empty: untrained] {task} Press **Train** and watch the heads."
     last = view.events[-1] if view.events else None
-    at = f"**{last.accuracy:.1%}** of fresh positions right at step {last.step}" if last else "not begun"
+    at = f"**{last.accuracy:.1%}** of fresh positions right at step {last.step}" if last else "not begun yet"
     match view.status:
         case Status.WAITING:
             return f":orange-badge[:material/hourglass_top: waiting] Number {view.place} in the queue; {at}."
         case Status.RUNNING:
             return f":blue-badge[:material/model_training: training] {at}, {_left(config, view)}."
         case Status.STOPPED:
-            return f":orange-badge[:material/pause_circle: stopped] {at} of {config.steps}."
+            return f":orange-badge[:material/pause_circle: stopped] {at}{f' of {config.steps}' if last else ''}."
         case Status.DONE:
-            return f":green-badge[:material/check_circle: trained] {at}, after {view.seconds:.0f} s."
+            learnt = last is not None and last.accuracy >= LEARNT
+            badge = (
+                "green-badge[:material/check_circle: trained]" if learnt else "orange-badge[:material/help: not learnt]"
+            )
+            return f":{badge} {at}, after {view.seconds:.0f} s."
         case Status.FAILED:
             return f":red-badge[:material/cancel: failed] {view.message}"
 

@@ -29,6 +29,15 @@ _VISITOR: Final = "_visitor"
 
 
 @dataclass(frozen=True)
+class Take:
+    """A run of some settings: the one that all visitors share, or the n-th that one of them has begun anew."""
+
+    config: TrainConfig
+    of: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True)
 class Moment:
     """A run after `step` steps; `model` is there now and then."""
 
@@ -38,9 +47,9 @@ class Moment:
     model: Model | None
 
 
-def moments(config: TrainConfig) -> Iterator[Moment]:
+def moments(take: Take) -> Iterator[Moment]:
     """A run from its beginning: what goes on from where it stopped is the iterator itself."""
-    for progress in train(config, checkpoint_every=EVERY):
+    for progress in train(take.config, checkpoint_every=EVERY):
         model = progress.checkpoint.model if progress.checkpoint else None
         yield Moment(progress.step, progress.loss, progress.accuracy, model)
 
@@ -59,7 +68,7 @@ def thinned(events: list[Moment]) -> list[Moment]:
 # as many runs at a time as there are cores, and none while somebody waits for a picture
 TURNS: Final = Turns(os.cpu_count() or 1, give_way=cached.give_way)
 # a class of 32 may train as many settings; a run is about 4 MB, with the models that are kept, and 17 MB at most
-RUNS: Final[Runs[TrainConfig, Moment]] = Runs(moments, TURNS, kept=32, thin=thinned)
+RUNS: Final[Runs[Take, Moment]] = Runs(moments, TURNS, kept=32, thin=thinned)
 
 
 def visitor() -> str:

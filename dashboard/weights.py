@@ -52,15 +52,18 @@ def said(config: AttentionConfig, asked_tokens: int, page: str) -> str:
     if layer is None:
         return ""
     preset = presets()[layer.task]
+    is_whole = config.num_tokens == layer.length and config.causal == layer.causal
     heads = " ".join(
-        f"Head {named.head} looks at **{named.pattern}**, with {named.weight:.0%} of its weight."
+        f"Where the task asks, head {named.head} has {named.weight:.0%} of its weight on **{named.pattern}** "
+        "(mean over fresh sequences)."
         for named in preset.heads
-        if named.layer == layer.layer
+        if named.layer == layer.layer and is_whole
     )
     words = [
         f"Trained weights of **{layer.name}**: {preset.config.learns.says}",
         heads,
         f"Its sequences have {layer.length} tokens, not {asked_tokens}." if asked_tokens > layer.length else "",
+        f"Whole sequences have {layer.length} tokens." if config.num_tokens < layer.length else "",
         f"Trained pre-norm, with ReLU; {_blocks(layer.blocks)} from here on." if page == _OF_BLOCKS else "",
         "Where a whole layer is called, all but its attention is random."
         if page == _OF_CALLS and not layer.blocks

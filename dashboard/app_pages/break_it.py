@@ -185,8 +185,8 @@ def show_step(mistakes: Mistakes, step: str, both: tuple[Tensor, Tensor], at: Ce
                 says=Says("Click a cell for its numbers.", "its numbers below", 380),
                 on_pin=partial(take_cell, at.head, key),
             )
-    numbers = (tensor[at.query, at.key].item() for tensor in two)
-    st.markdown(break_panel.cell(step, check, at, both[0].ndim == 4, *numbers))
+    ours, pytorch = (tensor[at.query, at.key].item() for tensor in two)
+    st.markdown(break_panel.cell(step, check, at, both[0].ndim == 4, ours, pytorch, config))
 
 
 @st.fragment(key=MORE)

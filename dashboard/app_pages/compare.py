@@ -13,7 +13,6 @@ from attention.config import AttentionConfig
 from attention.head_counts import HeadStatistics, describe
 from attention.multi_head import AttentionTrace, attend_as_configured
 from attention.tensors import of_two
-from attention.trained.inputs import labels
 from attention.verify import Verdict, verify
 from dashboard import (
     cached,
@@ -86,9 +85,8 @@ def difference(pair: Pair, found: Apart, step: str) -> Picture:
     titles = [alone] if count == 1 else [f"head {head}" for head in range(count)]
     called = replace(step_picture.words(step), number=NUMBER)
     note = f"{step} less {cached.identity(pair[0])}"
-    shared = min(one.num_tokens for one in pair)
-    a, b = (replace(one, num_tokens=shared) for one in pair)
-    same = labels(a) == labels(b)
+    b = replace(pair[1], num_tokens=min(one.num_tokens for one in pair))
+    same = compare_panel.shares_tokens(pair)
     return step_picture.of_step("change", list(found.by), titles, b, found.allowed, called, note, labelled=same)
 
 

@@ -26,6 +26,7 @@ from dashboard import (
 from dashboard.fragments import MORE, PICTURE, VERDICT
 from dashboard.heatmap import Cell, Look, Says
 from dashboard.lesson import Lesson
+from dashboard.token_names import names
 
 KEY: Final = "masks"
 Scene = tuple[AttentionConfig, MaskConfig]
@@ -119,7 +120,7 @@ def picture() -> None:
             says=Says("Red: more weight under the mask.", tallest=360),
         )
     with right:
-        lesson.put(mask_panel.html(mask, query, key))
+        lesson.put(mask_panel.html(mask, query, key, names(scene)))
 
 
 @st.fragment(key=MORE)

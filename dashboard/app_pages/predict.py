@@ -25,6 +25,7 @@ from dashboard.fragments import PICTURE, VERDICT
 from dashboard.heatmap import Look, Picture, Says
 from dashboard.lesson import Lesson
 from dashboard.predict_panel import Question
+from dashboard.token_names import named, names
 
 KEY: Final = "predict"
 Scene = tuple[AttentionConfig, MaskConfig]
@@ -91,14 +92,14 @@ def trace_of(scene: Scene) -> AttentionTrace:
 def ask_for_row(question: Question, within: float) -> None:
     """The scaled scores, the weights with one row blank, a field for each of its keys, and how right they are."""
     mask, head, query = question.scene[1], question.head, question.query
-    revealed = predict_panel.is_revealed(question)
+    revealed, row_name = predict_panel.is_revealed(question), named(query, names(question.scene)[0])
 
     def scaled() -> Picture:
         tiles = [trace_of(question.scene).scaled[0, head]]
         return step_picture.of_step("scaled", tiles, ["scaled: q · k / √D"], question.scene)
 
     def weights() -> Picture:
-        title = f"weights of head {head}" + ("" if revealed else f", query {query} left blank")
+        title = f"weights of head {head}" + ("" if revealed else f", query {row_name} left blank")
         blank = () if revealed else (query,)
         tiles = [trace_of(question.scene).weights[0, head]]
         return step_picture.of_step("weights", tiles, [title], question.scene, mask.allowed, WEIGHTS, blank=blank)
@@ -110,17 +111,17 @@ def ask_for_row(question: Question, within: float) -> None:
         heatmap.show(
             cached.picture(f"scaled, head {head}", question.scene, scaled),
             Look(),
-            f"The scaled scores of head {head}, before the mask: what the row of query {query} is made of.",
+            f"The scaled scores of head {head}, before the mask: what the row of query {row_name} is made of.",
             key=f"{KEY}_scaled",
-            says=Says(f"What you need: row {query}.", tallest=360),
+            says=Says(f"What you need: row {row_name}.", tallest=360),
         )
     with after:
         heatmap.show(
             cached.picture(f"weights, {name}", question.scene, weights),
             Look(curve=look.curve),
-            f"The weights of head {head}; the row of query {query} is {'shown' if revealed else 'left blank'}.",
+            f"The weights of head {head}; the row of query {row_name} is {'shown' if revealed else 'left blank'}.",
             key=KEY,
-            says=Says("" if revealed else f"Row {query} is yours.", tallest=360),
+            says=Says("" if revealed else f"Row {row_name} is yours.", tallest=360),
         )
     said = predict_panel.fields(question, mask.num_keys)
     predict_panel.buttons(question, said)

@@ -1,10 +1,12 @@
 """Train: a small transformer learns a task, its heads redrawn while it does; a timeline; heads knocked out."""
 
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
 
-from attention.trained import TrainConfig, knocked_out, model, presets, sweep, training, verify_model
+from attention.trained import TrainConfig, knocked_out, model, presets, sweep, verify_model
+from attention.trained import training as steps
 from attention.trained.model import Model
 from attention.trained_layers import TRAINED_LAYERS
 from attention.verify import ARITHMETIC
@@ -22,54 +24,45 @@ from dashboard import (
     teaching,
     train_controls,
     train_panel,
+    training,
+    wanted,
 )
-from dashboard.heatmap import Cell, Look, Says
+from dashboard.heatmap import Look, Says
 from dashboard.runs import ON_THE_WAY, Status, View
-from dashboard.training import RUNS, SHOWN, Moment, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
+from dashboard.training import SHOWN, Moment, Take, drawn_of, finished, kept, knocked, on_patterns, shown, visitor
 from dashboard.verdict_panel import Line, table
 
 KEY: Final = "train"
 BEAT: Final = 0.4  # seconds from one picture to the next, while it trains
-_WANTED: Final = "_wanted"  # what this visitor trains
-_KNOCKED: Final = "_knocked"  # the tile of the head that is knocked out
+_KNOCKED: Final = "_knocked"  # the head that is knocked out: of which settings, and its tile
 
 
-def start(config: TrainConfig) -> None:
-    """Want it, and nothing that was wanted before."""
-    stop()
-    st.session_state[_WANTED] = config
-    RUNS.join(config, visitor())
-
-
-def stop() -> None:
-    """Want nothing any more."""
-    if before := st.session_state.pop(_WANTED, None):
-        RUNS.leave(before, visitor())
-
-
-def reset(config: TrainConfig) -> None:
-    """Begin anew: the next press of the button trains from step 0, unless somebody else is at it."""
-    stop()
-    RUNS.forget(config)
-
-
-def knock() -> None:
-    """Take the head whose map was clicked, or none any more."""
+def knock(config: TrainConfig) -> None:
+    """Take out the head whose map was clicked; with a second click on it, none any more."""
     clicked = heatmap.clicked(KEY)
-    st.session_state[_KNOCKED] = None if clicked == "none" else int(clicked.split("-")[0])
+    tile = None if clicked == "none" else int(clicked.split("-")[0])
+    st.session_state[_KNOCKED] = None if tile == out(config) else (config, tile)
 
 
-def buttons(config: TrainConfig, view: View[Moment] | None, is_mine: bool) -> None:
-    """Train, stop, go on, reset: those that make sense now."""
+def out(config: TrainConfig) -> int | None:
+    """The tile of the head that is knocked out, if it was under these settings."""
+    of, tile = st.session_state.get(_KNOCKED) or (None, None)
+    return tile if of == config else None
+
+
+def buttons(take: Take, view: View[Moment] | None) -> None:
+    """Train, stop, go on, begin anew: those that make sense now."""
+    is_going = view is not None and view.status in ON_THE_WAY
     with st.container(horizontal=True):
-        if is_mine:
-            st.button("Stop", icon=":material/stop:", key="train_stop", on_click=stop)
-        elif view is None or view.status not in (Status.DONE, Status.FAILED):
-            label = "Go on" if view and view.events else "Train"
+        if is_going and wanted.is_wanted(take):
+            st.button("Stop", icon=":material/stop:", key="train_stop", on_click=wanted.stop)
+            return
+        if view is None or view.status not in (Status.DONE, Status.FAILED):
+            label = "Keep it going" if is_going else "Go on" if view and view.events else "Train"
             icon = ":material/play_arrow:"
-            st.button(label, icon=icon, type="primary", key="train_go", on_click=start, args=(config,))
-        if view and view.events and not is_mine:
-            st.button("Reset", icon=":material/restart_alt:", key="train_reset", on_click=reset, args=(config,))
+            st.button(label, icon=icon, type="primary", key="train_go", on_click=wanted.start, args=(take,))
+        if view and view.events:
+            st.button("Reset", icon=":material/restart_alt:", key="train_reset", on_click=wanted.anew, args=(take,))
 
 
 def draw_curves(config: TrainConfig, events: tuple[Moment, ...]) -> None:
@@ -80,22 +73,18 @@ def draw_curves(config: TrainConfig, events: tuple[Moment, ...]) -> None:
             chart.show(figure, words[name], key=f"{KEY}_{name}", identity=f"train-{name}-{config.task}")
 
 
-def out(config: TrainConfig) -> int | None:
-    """The tile of the head that is knocked out, if the model has it."""
-    tile: int | None = st.session_state.get(_KNOCKED)
-    return tile if tile is not None and tile < config.layers * config.heads else None
-
-
 def draw_heads(config: TrainConfig, of: str, step: int, found: Model) -> None:
     """Every head of every layer on one sequence, its tokens named."""
+    drawn = cached.picture(f"heads, {of}", config, lambda: drawn_of(config, step, found))
     tile = out(config)
+    titles = (f"{title}, out" if place == tile else title for place, title in enumerate(drawn.titles))
     heatmap.show(
-        cached.picture(f"heads, {of}", config, lambda: drawn_of(config, step, found)),
-        Look(curve=controls.asked().look.curve, pin=None if tile is None else Cell(tile, 0, 0)),
+        replace(drawn, titles=tuple(titles)),
+        Look(curve=controls.asked().look.curve),
         f"The heads of {config.layers} layers after {step} steps.",
         key=KEY,
         says=Says(f"Step {step}. Click a head's map to knock it out.", "knocked out, below", 420),
-        on_pin=knock,
+        on_pin=lambda: knock(config),
     )
 
 
@@ -147,16 +136,17 @@ st.container(key="lead").markdown(
     "answer is."
 )
 config = train_controls.draw()
-first = RUNS.look(config, visitor())
-is_mine = st.session_state.get(_WANTED) == config and first is not None and first.status in ON_THE_WAY
-buttons(config, first, is_mine)
+take = wanted.take_of(config)
+first = training.RUNS.look(take, visitor())
+buttons(take, first)
+is_going = first is not None and first.status in ON_THE_WAY
 
 
-@st.fragment(key="train_live", run_every=BEAT if is_mine else None)
+@st.fragment(key="train_live", run_every=BEAT if is_going else None)
 def live() -> None:
-    """The run as it is now; once it is over, the page learns of it."""
-    now = RUNS.look(config, visitor())
-    if is_mine and (now is None or now.status not in ON_THE_WAY):
+    """The run as it is now, whoever wants it; once it is over, or gone, the page learns of it."""
+    now = training.RUNS.look(take, visitor())
+    if (now.status if now else None) != (first.status if first else None):
         st.rerun()
     events = now.events if now else ()
     models = kept(events)
@@ -164,8 +154,8 @@ def live() -> None:
         step, found = finished(config) if now is None else (0, model.draw(config))
     else:
         at = models[-1].step
-        if not is_mine and len(models) > 1:
-            at = st.select_slider("Step", [one.step for one in models], at, key=f"train_at {config} {at}")
+        if not is_going and len(models) > 1:
+            at = st.select_slider("Step", [one.step for one in models], at, key=f"train_at {take} {at}")
         moment = next(one for one in models if one.step == at)
         assert moment.model is not None
         step, found = moment.step, moment.model
@@ -173,12 +163,12 @@ def live() -> None:
     of = f"{'trained here' if models else 'as it comes'}, step {step}"
     line.begin((KEY, config, of))
     st.markdown(train_panel.said(config, now, step))
-    if now and is_mine:
+    if now and is_going:
         st.progress(train_panel.share(config, now))
     if events:
         draw_curves(config, events)
     draw_heads(config, of, step, found)
-    if not is_mine:
+    if not is_going:
         draw_numbers(config, of, found)
         draw_verdict(line, config, of, found)
 
@@ -186,4 +176,4 @@ def live() -> None:
 live()
 elsewhere(config)
 sweep_panel.draw(config)
-sources.draw((training.train, training.batch_of, model.Model, knocked_out, sweep))
+sources.draw((steps.train, steps.batch_of, model.Model, knocked_out, sweep))

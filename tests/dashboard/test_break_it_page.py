@@ -335,7 +335,7 @@ def test_numbers_that_are_none_are_red() -> None:
         (INF, -INF, "∞"),
         (0.5, INF, "∞"),
     ):
-        said = break_panel.cell("weights", check, Cell(0, 1, 2), True, ours, pytorch)
+        said = break_panel.cell("weights", check, Cell(0, 1, 2), True, ours, pytorch, SMALL)
         assert f":red[**{apart} apart**]" in said
         assert said.endswith(f"{'0.75' if pytorch == 0.5 else 'nothing'} is allowed.")
 

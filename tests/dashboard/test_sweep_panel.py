@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from attention.trained import SweepConfig, Swept, TrainConfig
+from attention.trained import SweepConfig, Swept
 from dashboard import sweep_panel, sweeping, training
 from dashboard.runs import Runs, Status, Turns
 from tests.dashboard.helpers import Reader
@@ -28,7 +28,7 @@ class World:
         rules: dict[str, Any] = {"longest": sweeping.LONGEST, "clock": clock, "cpu": lambda: self.used}
         monkeypatch.setattr(sweeping, "SWEEPS", Runs(self.sweeps, turns, **rules))
 
-    def trains(self, config: TrainConfig) -> Iterator[training.Moment]:
+    def trains(self, take: training.Take) -> Iterator[training.Moment]:
         """A short training."""
         for step in range(3):
             yield training.Moment(step, 1.0, 0.5, None)
@@ -199,7 +199,7 @@ def test_trainings_and_sweeps_wait_in_one_queue_and_one_visitor_may_want_one_of_
     world.work()
     world.work()
     assert shares(reader.rerun()) == expected()
-    assert says(reader, "trained] **50.0%**")
+    assert says(reader, "not learnt] **50.0%**")
 
 
 def test_the_real_ones_share_their_turns_and_a_sweep_has_more_time() -> None:

@@ -9,9 +9,9 @@ import torch
 
 from attention.trained import LESSONS, TrainConfig, accuracy, fresh, load_preset, on_pattern, presets
 from attention.trained import model as models
-from dashboard import training
-from dashboard.runs import Runs, Turns
-from dashboard.training import Moment
+from dashboard import train_panel, training
+from dashboard.runs import Runs, Status, Turns, View
+from dashboard.training import Moment, Take
 from tests.dashboard.helpers import Reader, assert_shows, number
 
 STEPS = 12
@@ -22,8 +22,8 @@ def works(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     """What would be done in a thread of its own, to be done by a test; every run ends after a few steps."""
     todo: list[Callable[[], None]] = []
 
-    def start(config: TrainConfig) -> Iterator[Moment]:
-        return islice(training.moments(config), STEPS + 1)
+    def start(take: Take) -> Iterator[Moment]:
+        return islice(training.moments(take), STEPS + 1)
 
     monkeypatch.setattr(training, "RUNS", Runs(start, Turns(1, todo.append)))
     return todo
@@ -86,7 +86,7 @@ def test_its_layers_open_on_the_other_pages_with_the_same_sequence(works: list[C
 def test_what_does_not_come_with_the_package_is_on_no_other_page(works: list[Callable[[], None]]) -> None:
     assert not any(key.startswith("elsewhere") for key in opened(task="repeat", train_seed="5").keyed)
     reader = opened(task="previous").press_key("train_go")
-    assert not any(key.startswith("elsewhere") for key in reader.keyed)
+    assert "elsewhere_previous-0" in reader.keyed, "whatever is trained here"
 
 
 def test_other_settings_begin_untrained(works: list[Callable[[], None]]) -> None:
@@ -110,7 +110,7 @@ def test_a_run_from_the_button_to_the_timeline(works: list[Callable[[], None]]) 
     assert any("training" in text for text in reader.said)
     works.pop()()
     reader.rerun()
-    expected = list(islice(training.moments(LESSONS["previous"].works), STEPS + 1))
+    expected = list(islice(training.moments(Take(LESSONS["previous"].works)), STEPS + 1))
     last = expected[-3]
     assert last.model is not None
     assert last.step == 10
@@ -145,8 +145,68 @@ def test_a_head_is_knocked_out_by_a_click(works: list[Callable[[], None]]) -> No
     (text,) = [text for text in reader.said if "knocked out" in text]
     assert f"**Without layer 0, head 1: {without:.1%}**" in text
     assert f"with it {with_it:.1%}" in text
-    reader.click("train", pin="none#2")
+    titles = reader.picture("train").header["titles"]
+    assert [title for title in titles if title.endswith("out")] == ["layer 0, head 1, out"]
+    assert reader.picture("train").header["pin"] is None, "no single cell is meant"
+    reader.click("train", pin="1-7-7#2")
     assert not [text for text in reader.said if "knocked out" in text]
+    assert not [title for title in reader.picture("train").header["titles"] if title.endswith("out")]
+
+
+def test_a_head_that_was_knocked_out_is_none_of_other_settings(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="repeat").click("train", pin="1-5-3#1")
+    assert [text for text in reader.said if "knocked out" in text]
+    reader.set("train_heads", 2)
+    assert not [text for text in reader.said if "knocked out" in text]
+    reader.set("train_heads", 4)
+    assert [text for text in reader.said if "Without layer 0, head 1" in text]
+
+
+def test_who_looks_at_the_run_of_another_sees_it_go_and_end(works: list[Callable[[], None]]) -> None:
+    opened(task="previous").press_key("train_go")
+    other = opened(task="previous")
+    assert any(":blue-badge" in text for text in other.said)
+    assert other.keyed["train_go"].label == "Keep it going"
+    assert not {"train_stop", "train_reset"} & other.keyed.keys()
+    other.press_key("train_go")
+    assert "train_stop" in other.keyed
+    works.pop()()
+    other.rerun()
+    assert any(f"at step {STEPS}" in text for text in other.said)
+    assert not works, "one run for both"
+
+
+def test_who_begins_anew_takes_nothing_from_others(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="previous").press_key("train_go")
+    works.pop()()
+    reader.rerun()
+    other = opened(task="previous")
+    other.press_key("train_reset")
+    assert_shows(other.picture("train"), tiles(load_preset("previous")), mask(LESSONS["previous"].works))
+    assert other.keyed["train_go"].label == "Train"
+    other.press_key("train_go")
+    works.pop()()
+    other.rerun()
+    reader.rerun()
+    for one in (reader, other):
+        assert any(f"at step {STEPS}" in text for text in one.said)
+        assert any(key.startswith("train_at") for key in one.widgets)
+    other.press_key("train_reset").press_key("train_go")
+    assert len(works) == 1, "and anew again"
+
+
+def test_a_run_that_ended_low_is_not_called_trained(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="agreement").press_key("train_go")
+    works.pop()()
+    reader.rerun()
+    assert any(text.startswith(":orange-badge[:material/help: not learnt]") for text in reader.said)
+    view = View(Status.DONE, (Moment(300, 0.1, train_panel.LEARNT, None),), seconds=9.0)
+    assert train_panel.said(LESSONS["repeat"].works, view, 300).startswith(":green-badge")
+
+
+def test_a_run_that_was_stopped_before_its_first_step_has_not_begun(works: list[Callable[[], None]]) -> None:
+    reader = opened(task="previous").press_key("train_go").press_key("train_stop")
+    assert any(text.endswith("stopped] not begun yet.") for text in reader.said)
 
 
 def test_the_table_is_of_every_head(works: list[Callable[[], None]]) -> None:
@@ -161,7 +221,7 @@ def test_the_table_is_of_every_head(works: list[Callable[[], None]]) -> None:
 
 
 def test_a_failure_is_said(works: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch) -> None:
-    def diverge(config: TrainConfig) -> Iterator[Any]:
+    def diverge(take: Take) -> Iterator[Any]:
         raise ArithmeticError("the training diverged at step 3")
         yield
 

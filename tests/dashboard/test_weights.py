@@ -21,7 +21,7 @@ from attention.trained_layers import TRAINED_LAYERS
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 from attention.verify_head import attend_as_configured as attend_with_one_head
-from dashboard import cached, comparing
+from dashboard import cached, comparing, teaching
 from dashboard.heatmap import picture
 from dashboard.step_picture import of_difference
 from tests.dashboard.helpers import SMALL, Reader, assert_shows, link
@@ -54,9 +54,15 @@ def test_every_layer_can_be_opened_by_its_name_alone(name: str) -> None:
     assert reader.scene.header["rowLabels"] == reader.scene.header["columnLabels"] == list(labels(config))
     assert reader.verdict.startswith(":green-badge[")
     assert f"Trained weights of **{name}**: {LESSONS[layer.task].works.learns.says}" in words(reader)
+    reader.set("num_tokens", layer.length).set("causal", layer.causal)
     for named in presets()[layer.task].heads:
-        said = f"Head {named.head} looks at **{named.pattern}**, with {named.weight:.0%} of its weight."
+        said = f"head {named.head} has {named.weight:.0%} of its weight on **{named.pattern}**"
         assert (said in words(reader)) is (named.layer == layer.layer)
+    reader.set("num_tokens", layer.length - 1)
+    assert "of its weight on" not in words(reader)
+    assert f"Whole sequences have {layer.length} tokens." in words(reader)
+    reader.set("num_tokens", layer.length).set("causal", not layer.causal)
+    assert "of its weight on" not in words(reader)
 
 
 @pytest.mark.parametrize("page", [page.removesuffix(".py") for page in WITH_A_SCENE])
@@ -83,8 +89,8 @@ def test_one_is_chosen_and_let_go_again() -> None:
     assert_shows(reader.scene, list(attend_as_configured(config).weights[0]))
     reader.set("weights", "random")
     assert (reader.value("embed_dim"), reader.value("num_heads")) == (96, 8)
-    config = AttentionConfig(embed_dim=96, num_heads=8, num_tokens=16, causal=False)
-    assert_shows(reader.scene, list(attend_as_configured(config).weights[0]))
+    config = AttentionConfig(embed_dim=96, num_heads=8, num_tokens=5)
+    assert_shows(reader.scene, list(attend_as_configured(config).weights[0]), allowed_by(config))
     assert reader.scene.header["rowLabels"] == []
     assert "Trained weights" not in words(reader)
 
@@ -331,3 +337,33 @@ def test_names_that_are_not_as_many_as_the_tokens_are_refused() -> None:
     with pytest.raises(ValueError, match="3 columns need as many labels, not 2"):
         picture(tiles, None, "x", column_labels="ab")
     assert not math.isnan(picture(tiles, None, "x", row_labels="ab", column_labels="abc").low)
+
+
+def test_sentences_about_cells_name_their_tokens() -> None:
+    rows = labels(replace(AGREEMENT, num_tokens=8))
+    reader = opened("predict", replace(AGREEMENT, num_tokens=8), of_query="3")
+    assert [reader.widgets[key].label for key in reader.widgets if key.startswith("_said")] == [
+        f"key {key} “{name}”" for key, name in enumerate(rows)
+    ]
+    assert reader.caption_of("predict").startswith(f"The row of query 3 “{rows[3]}”, head 0")
+    assert reader.picture("predict_scaled").header["hint"] == f"What you need: row 3 “{rows[3]}”."
+    reader = opened("predict", replace(AGREEMENT, num_tokens=3), ask="mask").press_key("check")
+    assert f"Look again at query 0 “{rows[0]}”, 1 “{rows[1]}”, 2 “{rows[2]}”." in " ".join(reader.said)
+    reader = opened("masks", AGREEMENT, pin="0-8-4")
+    named = labels(AGREEMENT)
+    assert reader.caption_of("mask") == f"Query 8 “{named[8]}” → key 4 “{named[4]}”: may attend"
+    reader = opened("break_it", AGREEMENT, at="1-8-4", at_step="weights")
+    assert f"`weights`, head 1, query 8 “{named[8]}” → key 4 “{named[4]}”: " in " ".join(reader.said)
+    reader = opened("compare", AGREEMENT, a=cached.identity(replace(AGREEMENT, causal=False)))
+    assert "query 0 “behind” → key " in " ".join(reader.said)
+
+
+def test_the_script_of_a_head_calls_it_by_its_number(buttons: Buttons) -> None:
+    reader = opened("one_head", AGREEMENT, of_head="1")
+    reader.expand("Take it home: tensors, script, report").set("_take_home", "Script")
+    assert 'print("weights of head 1, query 8:"' in text(buttons["Script"])
+
+
+def test_a_link_that_hides_the_sizes_hides_the_word_for_them() -> None:
+    for name in ("embed_dim", "weights"):
+        assert ".st-key-as_trained" in teaching.style([name])

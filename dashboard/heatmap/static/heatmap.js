@@ -6,7 +6,7 @@ import { layOut, ticks } from "./grid.js";
 import { Painter, Raster, axisMap } from "./paint.js";
 import { decode } from "./scene.js";
 import { describe, listen } from "./input.js";
-import { figure, marginFor, tickUpdate } from "./plot.js";
+import { LABEL, figure, marginFor, tickUpdate } from "./plot.js";
 import { downloads } from "./download.js";
 import { paintTitles } from "./titles.js";
 import { Table } from "./table.js";
@@ -185,7 +185,7 @@ class View {
     const cell = (pixels / Math.abs(range[1] - range[0])) * (extent / tokens);
     const labels = horizontal ? scene.columnLabels : scene.rowLabels;
     const upright = horizontal && !labels.length;
-    const room = this.theme.scale * (upright ? 10 + 7 * String(tokens).length : 15);
+    const room = this.theme.scale * (labels.length ? LABEL + 1 : upright ? 10 + 7 * String(tokens).length : 15);
     return ticks(tiles, horizontal ? 0 : 1 - extent, extent, tokens, cell, room, (token) => literal(scene.tick(labels, token)));
   }
 

@@ -7,6 +7,7 @@ const MARGIN = {
   narrow: { l: 36, r: 10, t: 58, b: 42 },
 };
 
+export const LABEL = 10; // the size of a label: smaller than numbers, so that more of them stand
 const SIGN = 6; // pixels that one of a label takes
 
 // Room for the axes and the colour bar around a picture of this width, with type that is `scale` times as large and
@@ -26,6 +27,7 @@ export function figure(view, margin, range) {
   const { scale } = theme;
   const axis = (title, name, length, limits) => {
     const marks = view.ticksFor(name, length);
+    const labels = name === "x" ? scene.columnLabels : scene.rowLabels;
     return {
       range: range[name],
       minallowed: Math.min(...limits),
@@ -33,7 +35,7 @@ export function figure(view, margin, range) {
       tickvals: marks.values,
       ticktext: marks.text,
       title: { text: title, standoff: 6 * scale, font: { size: 13 * scale } },
-      tickfont: { size: 11 * scale },
+      tickfont: { size: (labels.length ? LABEL : 11) * scale },
       ticks: "",
       tickangle: name === "x" && scene.columnLabels.some((label) => label.length > 1) ? -90 : 0,
       showgrid: false,
