@@ -53,15 +53,14 @@ def said(config: AttentionConfig, asked_tokens: int, page: str) -> str:
         return ""
     preset = presets()[layer.task]
     is_whole = config.num_tokens == layer.length and config.causal == layer.causal
-    heads = " ".join(
-        f"Where the task asks, head {named.head} has {named.weight:.0%} of its weight on **{named.pattern}** "
-        "(mean over fresh sequences)."
+    heads = ", ".join(
+        f"head {named.head} has {named.weight:.0%} of its weight on **{named.pattern}**"
         for named in preset.heads
         if named.layer == layer.layer and is_whole
     )
     words = [
         f"Trained weights of **{layer.name}**: {preset.config.learns.says}",
-        heads,
+        f"Where the task asks, {heads}: means over fresh sequences." if heads else "",
         f"Its sequences have {layer.length} tokens, not {asked_tokens}." if asked_tokens > layer.length else "",
         f"Whole sequences have {layer.length} tokens." if config.num_tokens < layer.length else "",
         f"Trained pre-norm, with ReLU; {_blocks(layer.blocks)} from here on." if page == _OF_BLOCKS else "",
