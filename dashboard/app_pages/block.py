@@ -19,6 +19,7 @@ from dashboard import (
     lesson,
     link,
     page_controls,
+    page_fields,
     presets,
     step_picture,
     take_home,
@@ -81,9 +82,9 @@ def picture() -> None:
     link.keep_in_url("block_step")
     left, middle, right = st.columns([1, 1, 4], vertical_alignment="bottom")
     with left:
-        index = page_controls.which_block(config)
+        index = page_fields.which_block(config)
     with middle:
-        head = page_controls.which_head(config.scene)
+        head = page_fields.which_head(config.scene)
     step = right.select_slider("Step", PRE_NORM, value="attention.weights", key="block_step", bind="query-params")
     own, other = insides(config, index)
     lesson.put(block_panel.drawing(own.trace, step, index))
@@ -110,7 +111,7 @@ def picture() -> None:
 def stream() -> None:
     """What the residual stream carries, and the two activations."""
     config = page_controls.block(controls.asked().config)
-    index = page_controls.shown_block(config)
+    index = page_fields.shown_block(config)
     both = tuple(zip(named(config), insides(config, index), strict=True))
     for what, place in zip(block_panel.CHARTS, st.columns(2), strict=True):
         with place:
@@ -134,7 +135,7 @@ def verdict() -> None:
     verdict_panel.pause()
     tolerance = controls.asked().tolerance
     config = page_controls.block(controls.asked().config)
-    index = page_controls.shown_block(config)
+    index = page_fields.shown_block(config)
 
     found = cached.verdict(KEY, config, tolerance, lambda: verify_both(config, tolerance))
     worse = next((one for one in found if not one.scene_equal), found[0])

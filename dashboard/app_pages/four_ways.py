@@ -18,6 +18,7 @@ from dashboard import (
     heatmap,
     lesson,
     page_controls,
+    page_fields,
     presets,
     step_picture,
     tables,
@@ -78,7 +79,7 @@ line = lesson.begin(LESSON)
 def picture() -> None:
     """One head, each way."""
     asked, config, probability = controls.asked(), asked_scene(), page_controls.dropout()
-    head = page_controls.which_head(config)
+    head = page_fields.which_head(config)
     line.begin((KEY, config))
     name = f"dropout {probability}, head {head}"
 

@@ -18,6 +18,7 @@ from dashboard import (
     link,
     mask_panel,
     page_controls,
+    page_fields,
     presets,
     step_picture,
     take_home,
@@ -94,7 +95,7 @@ def picture() -> None:
     config, look = asked.config, asked.look
     scene = scene_of(config)
     mask = scene[1]
-    head = page_controls.which_head(config)
+    head = page_fields.which_head(config)
     line.begin(scene)
 
     def shown() -> WithAndWithout:
@@ -128,15 +129,13 @@ def number() -> None:
     """A number in place of minus infinity: where it does the same, and where not."""
     asked = controls.asked()
     config, mask = scene = scene_of(asked.config)
-    head = page_controls.shown_head(config)
+    head = page_fields.shown_head(config)
     link.keep_in_url("number", "loudness")
     left, right = st.columns(2)
     chosen = left.segmented_control(
         "Instead of −∞", NUMBERS[1:], default="-1e4", required=True, key="number", bind="query-params"
     )
-    loudness = right.select_slider(
-        "Score scale ×", page_controls.LOUDNESS, value=1, key="loudness", bind="query-params"
-    )
+    loudness = right.select_slider("Score scale ×", page_fields.LOUDNESS, value=1, key="loudness", bind="query-params")
     try:
         found = number_for_infinity(config, mask, head, chosen, loudness)
     except ValueError as refusal:

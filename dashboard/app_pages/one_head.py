@@ -21,6 +21,7 @@ from dashboard import (
     lesson,
     link,
     page_controls,
+    page_fields,
     presets,
     row_panel,
     step_picture,
@@ -88,7 +89,7 @@ def picture() -> None:
     """The step that the scrubber is at, what it was made of, and the chosen query's row."""
     asked = controls.asked()
     if asked.config.trained:
-        page_controls.which_head(asked.config)
+        page_fields.which_head(asked.config)
     config = page_controls.head(asked.config)
     link.keep_in_url("step")
     step = st.select_slider("Step", STEPS, value="weights", key="step", bind="query-params")

@@ -16,7 +16,7 @@ from dashboard import (
     controls,
     heatmap,
     lesson,
-    page_controls,
+    page_fields,
     precision_panel,
     presets,
     progress,
@@ -94,7 +94,7 @@ held: cached.Held[tuple[Measured, Tiles]] = cached.Held()
 def picture() -> None:
     """One head in every dtype, how far it is off, and how far every step is."""
     asked, scene = controls.asked(), asked_scene()
-    head = page_controls.which_head(scene)
+    head = page_fields.which_head(scene)
     line.begin((KEY, asked.config))
 
     def found() -> tuple[Measured, Tiles]:
@@ -136,7 +136,7 @@ def picture() -> None:
 @st.fragment(key=MORE)
 def more() -> None:
     """What `torch.allclose` says at the reader's tolerance, and how often over many seeds."""
-    scene, tolerance = asked_scene(), page_controls.closeness()
+    scene, tolerance = asked_scene(), page_fields.closeness()
 
     def close() -> tuple[Closeness, ...]:
         return precision.closeness(scene, tolerance)
@@ -155,7 +155,7 @@ def rates_name(step: str, tolerance: Tolerance, seeds: int) -> str:
 
 def curve(scene: AttentionConfig, tolerance: Tolerance) -> None:
     """The share of seeds that pass over atol: of a few at once, of all when asked. It takes longest, and comes last."""
-    step, wanted = page_controls.pass_rates()
+    step, wanted = page_fields.pass_rates()
     scene = replace(scene, seed=0)  # the seeds are the same for every reader
     each = precision.time_of_seed(scene)
     most = precision.seeds_for(scene, wanted, precision.SECONDS)

@@ -16,6 +16,7 @@ from dashboard import (
     heatmap,
     lesson,
     page_controls,
+    page_fields,
     predict_panel,
     step_picture,
     take_home,
@@ -71,16 +72,16 @@ def picture() -> None:
     line.begin((KEY, scene))
     left, one, two, right = st.columns([2, 1, 1, 2], vertical_alignment="bottom")
     with left:
-        kind = page_controls.question()
+        kind = page_fields.question()
     if kind == "mask":
         ask_for_mask(Question(kind, scene), mask)
         return
     with one:
-        head = page_controls.which_head(config)
+        head = page_fields.which_head(config)
     with two:
-        query = page_controls.which_row(mask)
+        query = page_fields.which_row(mask)
     with right:
-        within = page_controls.within()
+        within = page_fields.within()
     ask_for_row(Question(kind, scene, head, query), within)
 
 

@@ -16,7 +16,7 @@ from dashboard import (
     differs_panel,
     heatmap,
     lesson,
-    page_controls,
+    page_fields,
     step_picture,
     tables,
     take_home,
@@ -65,10 +65,10 @@ def picture() -> None:
     asked = controls.asked()
     config, tolerance = asked.config, asked.tolerance
     line.begin((KEY, config))
-    topic, name = page_controls.which_difference()
+    topic, name = page_fields.which_difference()
     pair = pair_of(topic, name)
     has_heads = pair.step != "output"
-    head = page_controls.which_head(config) if has_heads else 0
+    head = page_fields.which_head(config) if has_heads else 0
     note = f"{topic}, {pair.name}, head {head}"
 
     def shown() -> Shown:
@@ -103,8 +103,8 @@ def verdict() -> None:
     st.caption(differs_panel.COMPARED)
     found = cached.verdict(KEY, config, asked.tolerance, judge)
     lesson.judged(line, (KEY, config), found, config)
-    topic, name = page_controls.shown_difference()
-    head, titles = page_controls.shown_head(config), pair_of(topic, name).titles
+    topic, name = page_fields.shown_difference()
+    head, titles = page_fields.shown_head(config), pair_of(topic, name).titles
     made = partial(of_calls, topic=topic, name=name, head=head, tolerance=asked.tolerance)
     note = f"The tensors are what the two calls gave, left by {titles[0]}, right by {titles[1]}."
     take_home.draw(config, found, made, f"{topic} {name} head {head}", note)

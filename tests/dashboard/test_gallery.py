@@ -26,7 +26,7 @@ from attention.verify import MATHS, report
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
 from attention.verify_head import attend_as_configured as attend_one
-from dashboard import limits, link, page_controls
+from dashboard import limits, link, page_fields
 from dashboard.contents import TITLES
 from dashboard.controls import PARAMETERS
 from dashboard.gallery import BY_KEY, SCENES, Scene
@@ -224,7 +224,7 @@ def test_row() -> None:
     values = said("row")
     assert values["of_query"] == 3
     assert values["causal"]
-    assert page_controls.QUESTIONS[0] == values["ask"]
+    assert page_fields.QUESTIONS[0] == values["ask"]
 
 
 def test_every_sentence_has_a_test() -> None:

@@ -17,7 +17,7 @@ from attention.mask_lessons import NUMBERS, traps, with_and_without
 from attention.masks import Corner
 from attention.multi_head import attend, attend_masked, draw
 from attention.scaled_dot_product import scaled_dot_product
-from dashboard import page_controls
+from dashboard import page_fields
 from tests.dashboard.helpers import SMALL, Reader, assert_shows, link, number
 
 PAGE: Final = "masks"
@@ -316,7 +316,7 @@ def test_the_traps_are_what_the_equation_makes_of_them() -> None:
 
 
 def test_the_first_number_of_the_slider_and_its_last() -> None:
-    assert page_controls.LOUDNESS[0] == 1
+    assert page_fields.LOUDNESS[0] == 1
     reader = opened(loudness="1000")
     assert reader.value("loudness") == 1000
     assert reader.faults == []

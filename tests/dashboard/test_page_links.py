@@ -9,7 +9,7 @@ from attention.config import AttentionConfig
 from attention.differing_calls import PAIRS
 from attention.single_head import STEPS
 from dashboard import link as links
-from dashboard import page_controls
+from dashboard import page_controls, page_fields
 from tests.dashboard.helpers import SMALL, Reader, link
 from tests.dashboard.test_links import MARKUP, NONSENSE, ODD
 from tests.dashboard.test_pages import WITH_A_SCENE
@@ -140,7 +140,7 @@ def test_all_parameters_of_a_page_at_once(text: str) -> None:
 
 @pytest.mark.parametrize("text", [*map(str, range(34)), "65", "257", "999", "1000", "1024", "0.25", "0.95", "1.0"])
 def test_what_lies_between_the_options_is_no_value(text: str) -> None:
-    options = {"head_dim": page_controls.WIDTHS, "value_dim": page_controls.WIDTHS, "loudness": page_controls.LOUDNESS}
+    options = {"head_dim": page_controls.WIDTHS, "value_dim": page_controls.WIDTHS, "loudness": page_fields.LOUDNESS}
     for name, values in options.items():
         assert page_controls.PARAMETERS[name].is_possible(text) == (text in map(str, values))
     assert page_controls.PARAMETERS["dropout"].is_possible(text) == (text == "0")
