@@ -7,7 +7,7 @@ import pytest
 import streamlit as st
 
 from attention.trained import SweepConfig, Swept
-from dashboard import sweep_panel, sweeping, training
+from dashboard import cached, sweep_panel, sweeping, training
 from dashboard.runs import Runs, Status, Turns
 from tests.dashboard.helpers import Reader
 
@@ -204,6 +204,7 @@ def test_trainings_and_sweeps_wait_in_one_queue_and_one_visitor_may_want_one_of_
 
 def test_the_real_ones_share_their_turns_and_a_sweep_has_more_time() -> None:
     assert sweeping.SWEEPS._turns is training.RUNS._turns
+    assert sweeping.SWEEPS._turns._give_way is cached.give_way, "who waits for a picture comes first"
     assert sweeping.SWEEPS._rules.longest == sweeping.LONGEST > training.RUNS._rules.longest == 60
 
 
