@@ -1,4 +1,4 @@
-"""The controls of the scene, at the top of the sidebar: whose weights, sizes, seed, mask, precision.
+"""The controls of the scene, at the top of the sidebar: sizes, seed, mask, precision, whose weights.
 
 A change reruns only what depends on it: the page's fragments, and the fragment of a control that
 another control moves. Drawing all controls again at each change would cost the browser more than
@@ -86,7 +86,6 @@ def dtype() -> str:
 def draw(page: str) -> None:
     """Draw them for a page, which is open from now on."""
     st.session_state[_PAGE] = page
-    weights.draw(page, _take_weights)
     if layer := weights.layer_on(page):
         _keep_sizes(layer)
     else:
@@ -105,6 +104,7 @@ def draw(page: str) -> None:
         st.caption("Precision: all four, on this page")
     else:
         _precision()
+    weights.draw(page, _take_weights)  # the last: what is moved most stands in view
 
 
 def show_layer(layer: TrainedLayer, seed: int) -> None:
