@@ -29,11 +29,7 @@ _URL: Final = "query-params"
 
 def which_head(scene: AttentionConfig) -> int:
     """Draw the field for the head that a page shows, on the page; the last head where there are not so many."""
-    state, last = st.session_state, scene.num_heads - 1
-    state["of_head"] = min(state.get("of_head", 0), last)  # said again, since the URL forgot it with the last page
-    if last == 0:  # a field needs two ends
-        return 0
-    return int(st.number_input("Head", 0, last, key="of_head", bind=_URL, width=160, on_change=rerun(PICTURE, VERDICT)))
+    return _place("Head", "of_head", scene.num_heads - 1)
 
 
 def shown_head(scene: AttentionConfig) -> int:
@@ -43,12 +39,7 @@ def shown_head(scene: AttentionConfig) -> int:
 
 def which_block(config: BlockConfig) -> int:
     """Draw the field for the block that a page looks into, on the page; the last where there are not so many."""
-    state, last = st.session_state, config.depth - 1
-    state["of_block"] = min(state.get("of_block", 0), last)
-    if last == 0:
-        return 0
-    options = rerun(PICTURE, VERDICT)
-    return int(st.number_input("Block", 0, last, key="of_block", bind=_URL, width=160, on_change=options))
+    return _place("Block", "of_block", config.depth - 1)
 
 
 def shown_block(config: BlockConfig) -> int:
@@ -58,13 +49,16 @@ def shown_block(config: BlockConfig) -> int:
 
 def which_row(mask: MaskConfig) -> int:
     """Draw the field for the query whose row a page asks for, on the page; the last where there are not so many."""
-    state, last = st.session_state, mask.num_queries - 1
-    state["of_query"] = min(state.get("of_query", 3), last)
-    if last == 0:
+    return _place("Query", "of_query", mask.num_queries - 1, usual=3)
+
+
+def _place(label: str, key: str, last: int, usual: int = 0) -> int:
+    """Draw a field from 0 to the last, if there is more than one."""
+    state = st.session_state
+    state[key] = min(state.get(key, usual), last)  # said again, since the URL forgot it with the last page
+    if last == 0:  # a field needs two ends
         return 0
-    return int(
-        st.number_input("Query", 0, last, key="of_query", bind=_URL, width=160, on_change=rerun(PICTURE, VERDICT))
-    )
+    return int(st.number_input(label, 0, last, key=key, bind=_URL, width=160, on_change=rerun(PICTURE, VERDICT)))
 
 
 def question() -> str:

@@ -47,6 +47,10 @@ class View(Generic[Event]):
     seconds: float = 0.0
     message: str = ""
 
+    def left(self, share: float) -> float:
+        """About how many seconds it will take yet, of which so great a share, over 0, is done."""
+        return self.seconds / share * (1 - share)
+
 
 @dataclass(frozen=True)
 class _Rules(Generic[Event]):

@@ -7,7 +7,7 @@ import streamlit as st
 from attention.trained import LESSONS, SweepConfig, Swept, TrainConfig
 from attention.trained.measuring import FRESH
 from attention.trained.sweeping import asks_for_the_next
-from dashboard import cached, sweep_grid, sweeping, train_controls
+from dashboard import cached, sweep_grid, sweeping, train_controls, wanted
 from dashboard.runs import ON_THE_WAY, Status, View
 from dashboard.sweep_grid import name, percent
 from dashboard.training import visitor
@@ -15,23 +15,14 @@ from dashboard.training import visitor
 KEY: Final = "sweep"
 BEAT: Final = 1.0  # seconds from one look to the next, while it runs
 GOOD: Final = 0.9
-_WANTED: Final = "_swept"  # the sweep that this visitor wants
 
 
 def start(config: SweepConfig) -> None:
     """Want it, and no other that was wanted before; one that failed begins anew."""
-    stop()
-    st.session_state[_WANTED] = config
     now = sweeping.SWEEPS.look(config, visitor())
     if now and now.status is Status.FAILED:
         sweeping.SWEEPS.forget(config)
-    sweeping.SWEEPS.join(config, visitor())
-
-
-def stop() -> None:
-    """Want none any more."""
-    if before := st.session_state.pop(_WANTED, None):
-        sweeping.SWEEPS.leave(before, visitor())
+    wanted.SWEEP.start(config)
 
 
 def draw(config: TrainConfig) -> None:
@@ -40,7 +31,7 @@ def draw(config: TrainConfig) -> None:
     st.header("Sweep: heads × layers × mask", anchor=False)
     first = sweeping.SWEEPS.look(swept, visitor())
     is_on_the_way = first is not None and first.status in ON_THE_WAY
-    is_mine = is_on_the_way and st.session_state.get(_WANTED) == swept
+    is_mine = is_on_the_way and wanted.SWEEP.has(swept)
     _button(swept, first, is_mine)
 
     def choose() -> None:
@@ -68,7 +59,7 @@ def draw(config: TrainConfig) -> None:
 def _button(config: SweepConfig, view: View[Swept] | None, is_mine: bool) -> None:
     """The one that makes sense now; none once it is done."""
     if is_mine:
-        st.button("Stop", icon=":material/stop:", key="sweep_stop", on_click=stop)
+        st.button("Stop", icon=":material/stop:", key="sweep_stop", on_click=wanted.SWEEP.stop)
         return
     if view is None or not view.events:
         label = "Sweep"
@@ -109,7 +100,7 @@ def _left(config: SweepConfig, view: View[Swept]) -> str:
     done = sweeping.share(config, sweeping.latest(view.events))
     if not done:
         return "just begun"
-    seconds = view.seconds / done * (1 - done)
+    seconds = view.left(done)
     return f"about {seconds / 60:.0f} min left" if seconds >= 100 else f"about {seconds:.0f} s left"
 
 

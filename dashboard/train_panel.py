@@ -123,7 +123,7 @@ def _left(config: TrainConfig, view: View[Moment]) -> str:
     done = share(config, view)
     if not done:
         return "just begun"
-    return f"about {view.seconds / done * (1 - done):.0f} s left"
+    return f"about {view.left(done):.0f} s left"
 
 
 def heads_table(found: Mapping[str, Sequence[Sequence[float]]]) -> Table:

@@ -54,13 +54,13 @@ def buttons(take: Take, view: View[Moment] | None) -> None:
     """Train, stop, go on, begin anew: those that make sense now."""
     is_going = view is not None and view.status in ON_THE_WAY
     with st.container(horizontal=True):
-        if is_going and wanted.is_wanted(take):
-            st.button("Stop", icon=":material/stop:", key="train_stop", on_click=wanted.stop)
+        if is_going and wanted.TRAINING.has(take):
+            st.button("Stop", icon=":material/stop:", key="train_stop", on_click=wanted.TRAINING.stop)
             return
         if view is None or view.status not in (Status.DONE, Status.FAILED):
             label = "Keep it going" if is_going else "Go on" if view and view.events else "Train"
-            icon = ":material/play_arrow:"
-            st.button(label, icon=icon, type="primary", key="train_go", on_click=wanted.start, args=(take,))
+            icon, go = ":material/play_arrow:", wanted.TRAINING.start
+            st.button(label, icon=icon, type="primary", key="train_go", on_click=go, args=(take,))
         if view and view.events:
             st.button("Reset", icon=":material/restart_alt:", key="train_reset", on_click=wanted.anew, args=(take,))
 
