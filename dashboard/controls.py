@@ -64,6 +64,7 @@ def address() -> str:
 def draw(page: str) -> None:
     """Draw the sidebar: the scene's controls, those of the page (named after its file), the picture's switches."""
     link.open_once(PARAMETERS)
+    link.open_page(page)
     with st.sidebar:
         scene_controls.draw(page)
         page_controls.draw(page)

@@ -15,6 +15,8 @@ from streamlit.errors import StreamlitAPIException
 from dashboard.heatmap import Cell
 
 _REFUSED: Final = "_refused"
+_PAGE: Final = "_page_of_link"
+_SAID: Final = "_said"  # the keys of that page's widgets whose values have been said again
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,28 @@ def address(asked: Mapping[str, Sequence[str]]) -> str:
     return f"{host}{'' if urlsplit(host).path else '/'}?{urlencode(asked, doseq=True, safe=',')}"
 
 
+def open_page(page: str) -> None:
+    """A page is about to be drawn, the one that was open or another."""
+    if st.session_state.get(_PAGE) != page:
+        st.session_state[_PAGE], st.session_state[_SAID] = page, set()
+
+
+def say(key: str, value: object) -> None:
+    """Set a widget's value before it is drawn: the first time on a page, and from then on where it has another.
+
+    Not each time: a value that is said undoes a change which the browser has not sent yet.
+    """
+    if key not in st.session_state[_SAID] or st.session_state.get(key) != value:
+        st.session_state[key] = value
+    st.session_state[_SAID].add(key)
+
+
 def keep_in_url(*keys: str) -> None:
     """Say the values of a page's own widgets again before they are drawn: the URL forgot them with the last page."""
     for key in keys:
         if key in st.session_state:
-            st.session_state[key] = st.session_state[key]
+            say(key, st.session_state[key])
+    st.session_state[_SAID].update(keys)
 
 
 def keep_undrawn(**usual: Any) -> None:

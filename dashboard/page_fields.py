@@ -15,7 +15,7 @@ from attention.multi_head import STEPS as ATTENTION_STEPS
 from attention.single_head import STEPS
 from attention.verify_block import MAX_DEPTH, BlockConfig
 from dashboard.fragments import PICTURE, VERDICT, rerun
-from dashboard.link import Parameter, keep_in_url, one_of, whole_number
+from dashboard.link import Parameter, keep_in_url, one_of, say, whole_number
 
 POWERS: Final = ("0", *(f"1e-{n}" for n in range(12, 0, -1)))
 LOUDNESS: Final = (1, 3, 10, 30, 100, 300, 1000)
@@ -54,11 +54,12 @@ def which_row(mask: MaskConfig) -> int:
 
 def _place(label: str, key: str, last: int, usual: int = 0) -> int:
     """Draw a field from 0 to the last, if there is more than one."""
-    state = st.session_state
-    state[key] = min(state.get(key, usual), last)  # said again, since the URL forgot it with the last page
     if last == 0:  # a field needs two ends
         return 0
-    return int(st.number_input(label, 0, last, key=key, bind=_URL, width=160, on_change=rerun(PICTURE, VERDICT)))
+    usual = min(usual, last)
+    say(key, min(st.session_state.get(key, usual), last))
+    options = rerun(PICTURE, VERDICT)
+    return int(st.number_input(label, 0, last, usual, key=key, bind=_URL, width=160, on_change=options))
 
 
 def question() -> str:
@@ -99,13 +100,13 @@ def pass_rates() -> tuple[str, int]:
 def which_difference() -> tuple[str, str]:
     """Draw the fields for the switch and for the pair of calls that show it, on the page; returns both."""
     state, topics = st.session_state, tuple(PAIRS)
-    state["difference"] = state.get("difference", topics[0])  # said again, since the URL forgot it with the last page
+    say("difference", state.get("difference", topics[0]))
     left, right = st.columns([1, 3])
     topic = left.selectbox("Switch", topics, key="difference", bind=_URL, on_change=rerun(PICTURE, VERDICT))
     names = [pair.name for pair in PAIRS[topic]]
     if len(names) == 1:
         return topic, names[0]
-    state["pair"] = state["pair"] if state.get("pair") in names else names[0]
+    say("pair", state["pair"] if state.get("pair") in names else names[0])
     options = rerun(PICTURE, VERDICT)
     pair = right.segmented_control("Calls", names, required=True, key="pair", bind=_URL, on_change=options)
     return topic, str(pair)

@@ -210,7 +210,7 @@ def _seed() -> None:
         "Any seed", 0, MAX_SEED, value=DEFAULT.seed, step=1, key="seed", bind=_URL, label_visibility="collapsed",
         on_change=_take_typed_seed,
     )  # fmt: skip
-    st.session_state[_SEED_SLIDER] = min(seed, SEEDS_ON_SLIDER)
+    link.say(_SEED_SLIDER, min(seed, SEEDS_ON_SLIDER))
     slider.slider("Seed", 0, SEEDS_ON_SLIDER, key=_SEED_SLIDER, on_change=_take_slider_seed)
 
 

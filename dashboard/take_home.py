@@ -21,7 +21,7 @@ from attention.tensors import Tensors, axes, inputs_of, of_scene
 from attention.verify import Verdict
 from attention.verify_block import BlockConfig
 from attention.verify_head import HeadConfig
-from dashboard import cached, controls, progress
+from dashboard import cached, controls, link, progress
 from dashboard.step_picture import safe
 
 LABEL: Final = "Take it home: tensors, script, report"
@@ -206,9 +206,8 @@ def _part(name: str, shape: tuple[int, ...]) -> Part:
         return cut[0]
     axis = axes(name, len(shape))[cut[0].axis]
     told = {f"{axis} {part.start} to {part.stop - 1}": part for part in cut}
-    st.session_state["_part"] = (
-        st.session_state.get("_part") if st.session_state.get("_part") in told else next(iter(told))
-    )
+    said = st.session_state.get("_part")
+    link.say("_part", said if said in told else next(iter(told)))
     chosen = st.segmented_control(
         f"A CSV has at most {export.MOST_ROWS:,} rows, as many as a spreadsheet takes. Of this tensor it has",
         list(told), required=True, key="_part",

@@ -26,6 +26,7 @@ from dashboard import (
     further,
     heatmap,
     lesson,
+    link,
     quiz_panel,
     step_picture,
     tables,
@@ -95,7 +96,7 @@ def first_broken(mistakes: Mistakes) -> str:
 def step_picked(mistakes: Mistakes, broken: str) -> str:
     """The step on screen: the first broken one, until the reader picks another."""
     steps, picked = steps_of(mistakes), st.query_params.get("at_step", "")
-    st.session_state["_at_step"] = picked if picked in steps else broken
+    link.say("_at_step", picked if picked in steps else broken)
     return st.select_slider("Step", steps, key="_at_step", on_change=take_step)
 
 
@@ -144,7 +145,7 @@ def picture() -> None:
     check = compare(step, ours, pytorch, tolerance)
     at = cell_picked(check, ours.shape)
     if ours.ndim == 4 and ours.shape[1] > 1:
-        st.session_state["_at_head"] = at.head
+        link.say("_at_head", at.head)
         middle.number_input("Head", 0, ours.shape[1] - 1, key="_at_head", on_change=take_head, args=(at,))
     right.button("To the worst cell", icon=":material/my_location:", on_click=to_the_worst, key="_worst")
     show_step(mistakes, step, (ours, pytorch), at, check)

@@ -149,8 +149,9 @@ class Visitor:
             self.buttons[proto.label] = proto.id, fragment
         identity = getattr(proto, "id", "")
         if identity and (state := state_of(kind, proto)):
-            self.states[identity], self.fragments[identity] = state, fragment
-            self.by_label[proto.label] = identity
+            if identity not in self.states or proto.set_value:  # else what the reader has set stands
+                self.states[identity] = state
+            self.fragments[identity], self.by_label[proto.label] = fragment, identity
 
 
 def state_of(kind: str, proto: Any) -> WidgetState | None:

@@ -1,5 +1,7 @@
 """The dashboard with faults that a test asks for: a computation that kills its thread, and one that takes its time."""
 
+import asyncio
+import queue
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -21,10 +23,12 @@ SLOW_SEED: Final = 77
 
 _right: Final[Callable[..., Any]] = multi_head.draw_and_attend
 _go_on: Final = threading.Event()
+_dying: Final[queue.SimpleQueue[threading.Thread]] = queue.SimpleQueue()
 
 
 def _faulty(config: AttentionConfig, *more: Any) -> Any:
     if config.seed == DEADLY_SEED:
+        _dying.put(threading.current_thread())
         raise SystemExit("this thread ends here")
     if config.seed == SLOW_SEED:
         _go_on.wait()
@@ -34,6 +38,12 @@ def _faulty(config: AttentionConfig, *more: Any) -> Any:
 async def _release(_request: Request) -> PlainTextResponse:
     """Let what waits go on."""
     _go_on.set()
+    return PlainTextResponse("ok")
+
+
+async def _bury(_request: Request) -> PlainTextResponse:
+    """Answer once the thread that dies is gone, and the server knows: a wish that comes before would be lost."""
+    await asyncio.to_thread(lambda: _dying.get(timeout=10).join())
     return PlainTextResponse("ok")
 
 
@@ -48,5 +58,5 @@ async def with_faults(app: st.App) -> AsyncGenerator[None, None]:
 app = st.App(
     str(Path(__file__).parents[2] / "dashboard" / "main.py"),
     lifespan=with_faults,
-    routes=[assets.route(), Route("/release", _release)],
+    routes=[assets.route(), Route("/release", _release), Route("/bury", _bury)],
 )

@@ -30,6 +30,10 @@ def visit(browser: Browser, server: Server, query: str) -> Page:
     return page
 
 
+def ask(server: Server, path: str) -> None:
+    urllib.request.urlopen(f"{server.address}/{path}", timeout=10).close()
+
+
 def test_a_thread_that_dies_takes_nothing_with_it(browser: Browser, faulty: Server) -> None:
     other = visit(browser, faulty, "seed=1")
     page = visit(browser, faulty, f"seed={DEADLY_SEED - 1}&embed_dim=96&num_heads=8")
@@ -37,6 +41,7 @@ def test_a_thread_that_dies_takes_nothing_with_it(browser: Browser, faulty: Serv
     for _ in range(cores + 1):  # a thread that kept its place at the gate would leave none for the last
         press_seed(page)  # the deadly one
         page.locator(".st-key-verdict").get_by_text("checking").wait_for()
+        ask(faulty, "bury")
         # the old picture is never shown as the new scene's
         assert f"seed{DEADLY_SEED}-" not in scene(page)
         page.keyboard.press("ArrowLeft")
@@ -59,7 +64,7 @@ def test_a_reader_moves_on_from_a_slow_run(browser: Browser, faulty: Server) -> 
     other = visit(browser, faulty, "seed=3")  # the slow run is in nobody's way
     press_seed(other)
     wait_for_seed(other, 4)
-    urllib.request.urlopen(f"{faulty.address}/release", timeout=10).close()
+    ask(faulty, "release")
     wait_for_seed(page, SLOW_SEED + 1)
     page.wait_for_function(f"() => location.search.includes('seed={SLOW_SEED + 1}')")
     page.reload()

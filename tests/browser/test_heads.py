@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+from playwright.sync_api import Page, expect
 from plotly.colors import get_colorscale
 
 from attention import AttentionConfig
@@ -366,30 +366,3 @@ def test_the_log_stays_clean(open_page: OpenPage, server: Server) -> None:
     log = server.log.read_text()
     assert "torch.classes" not in log
     assert "Traceback" not in log
-
-
-def test_a_dropped_connection_loses_nothing(browser: Browser, server: Server) -> None:
-    """U18: the socket is closed under an open page; Streamlit connects again, and everything is still there."""
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    sockets: list[WebSocketRoute] = []
-
-    def relay(socket: WebSocketRoute) -> None:
-        sockets.append(socket)
-        socket.connect_to_server()
-
-    page.route_web_socket("**/_stcore/stream", relay)
-    page.goto(f"{server.address}/?embed_dim=96&num_heads=8&num_tokens=11&causal=false&pin=2-3-4")
-    judged(page)
-    press_seed(page)
-    wait_for_seed(page, 43)
-    sockets[-1].close()
-    for _ in range(100):
-        if len(sockets) > 1:
-            break
-        page.wait_for_timeout(100)
-    assert len(sockets) > 1, "the page did not connect again"
-    press_seed(page)
-    wait_for_seed(page, 44)
-    assert scene(page) == "8x11-of-96-full-seed44-float32"
-    expect(page.locator(".heads .below h2")).to_contain_text("Head 2: query 3 → key 4")
-    page.context.close()

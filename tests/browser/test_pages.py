@@ -120,6 +120,17 @@ def test_rules_are_put_together_and_are_in_the_link(open_page: OpenPage) -> None
     expect(page.locator(".tables.mask")).to_contain_text("0, 1")
 
 
+def test_the_first_query_is_in_the_link_too(open_page: OpenPage) -> None:
+    page = open_page("num_tokens=6", "predict")
+    query = page.get_by_label("Query", exact=True)
+    expect(query).to_have_value("3")  # the usual one, which the link leaves out
+    query.fill("0")
+    query.press("Enter")
+    page.wait_for_function("() => location.search.includes('of_query=0')")
+    page.reload()
+    expect(query).to_have_value("0")
+
+
 def test_the_block_shows_where_a_step_stands(open_page: OpenPage) -> None:
     page = open_page("num_tokens=5&embed_dim=24&num_heads=2&depth=1&block_step=hidden", "block")
     expect(page.locator(".diagram .marked")).to_have_text("feed-forward")
