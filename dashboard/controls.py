@@ -50,7 +50,7 @@ class Asked:
 def asked() -> Asked:
     """The values of the widgets, as far as the page goes."""
     state = st.session_state
-    config = limits.within(scene_controls.page(), scene_controls.scene_asked())
+    config = limits.within(link.page(), scene_controls.scene_asked())
     look = Look(scale=state["scale"], curve=state["curve"], enlarged=_enlarged(config), pin=_pinned(config))
     usual = ARITHMETIC[config.dtype]
     return Asked(config, look, Tolerance(rtol=state.get("rtol", usual.rtol), atol=state.get("atol", usual.atol)))

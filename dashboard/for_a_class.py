@@ -16,7 +16,7 @@ def draw() -> None:
             on_click=_pin,
             width="stretch",
         )
-        if pressed and scene_controls.page() != "compare":
+        if pressed and link.page() != "compare":
             st.switch_page("app_pages/compare.py", query_params={"a": st.query_params["a"]})
         teaching.draw(lambda: link.said(controls.PARAMETERS, vars(scene_controls.DEFAULT)))
 

@@ -15,8 +15,8 @@ from streamlit.errors import StreamlitAPIException
 from dashboard.heatmap import Cell
 
 _REFUSED: Final = "_refused"
-_PAGE: Final = "_page_of_link"
-_SAID: Final = "_said"  # the keys of that page's widgets whose values have been said again
+_PAGE: Final = "_page"  # the one that is open
+_SAID: Final = "_said_on_page"  # the keys of that page's widgets whose values have been said again
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,11 @@ def open_page(page: str) -> None:
     """A page is about to be drawn, the one that was open or another."""
     if st.session_state.get(_PAGE) != page:
         st.session_state[_PAGE], st.session_state[_SAID] = page, set()
+
+
+def page() -> str:
+    """The page that is open, by the name of its file."""
+    return str(st.session_state[_PAGE])
 
 
 def say(key: str, value: object) -> None:

@@ -37,7 +37,6 @@ DEFAULT: Final = AttentionConfig()
 SIZES: Final = ("embed_dim", "num_heads")  # which a trained layer has of its own
 
 _URL: Final = "query-params"
-_PAGE: Final = "_page"  # the one that is open
 _ALWAYS_CAUSAL: Final = "four_ways"  # its classes are
 _HEADS: Final = "_heads"
 _SEED: Final = "_seed"
@@ -50,21 +49,16 @@ _TOLD: Final = "_seed_told"  # what the field of the seed shows, while it has no
 def scene_asked() -> AttentionConfig:
     """The scene of the widgets, whatever the page computes of it."""
     state = st.session_state
-    layer = weights.layer_on(state[_PAGE])
+    layer = weights.layer_on(link.page())
     return AttentionConfig(
         embed_dim=layer.width if layer else state["embed_dim"],
         num_heads=layer.heads if layer else _num_heads(),
         num_tokens=min(state["num_tokens"], layer.length) if layer else state["num_tokens"],
         weights=layer.name if layer else RANDOM,
         seed=state["seed"],
-        causal=state[_PAGE] == _ALWAYS_CAUSAL or state.get("causal", DEFAULT.causal),
+        causal=link.page() == _ALWAYS_CAUSAL or state.get("causal", DEFAULT.causal),
         dtype=dtype(),
     )
-
-
-def page() -> str:
-    """The page that is open, by the name of its file."""
-    return str(st.session_state[_PAGE])
 
 
 def forget() -> None:
@@ -84,8 +78,7 @@ def dtype() -> str:
 
 
 def draw(page: str) -> None:
-    """Draw them for a page, which is open from now on."""
-    st.session_state[_PAGE] = page
+    """Draw them for a page."""
     if layer := weights.layer_on(page):
         _keep_sizes(layer)
     else:
@@ -146,7 +139,7 @@ def _keep_sizes(layer: TrainedLayer) -> None:
 
 def _has_heads() -> bool:
     """Whether the page has that fragment."""
-    return bool(st.session_state[_PAGE] != "one_head")
+    return link.page() != "one_head"
 
 
 def _causal() -> None:

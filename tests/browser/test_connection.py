@@ -1,5 +1,7 @@
 """A line between page and server that drops, or takes its time."""
 
+from collections.abc import Callable
+
 import pytest
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -21,8 +23,8 @@ WATCH = """
 """
 
 
-class SlowLine:
-    """What the server says can be held back, and is then said in its order."""
+class Line:
+    """What the server says can be held back, and is then said in its order; and the line can be cut."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -41,23 +43,36 @@ class SlowLine:
             assert isinstance(message, bytes)
             self._held.append(message)
 
+    def _wait_until(self, is_so: Callable[[], bool], otherwise: str) -> None:
+        for _ in range(100):
+            if is_so():
+                return
+            self._page.wait_for_timeout(100)
+        raise AssertionError(otherwise)
+
+    def cut(self) -> None:
+        """Close the socket, and wait until the page has opened another."""
+        before = len(self._sockets)
+        self._sockets[-1].close()
+        self._wait_until(lambda: len(self._sockets) > before, "the page did not connect again")
+
     def hold(self) -> None:
         """Hold back what the server says from here on."""
         self._held = []
 
     def wait_for_the_end_of_a_run(self) -> None:
         """Wait until what is held back has the end of a run."""
-        for _ in range(100):
-            if any(ForwardMsg.FromString(m).WhichOneof("type") == "script_finished" for m in self._held or ()):
-                return
-            self._page.wait_for_timeout(100)
-        raise AssertionError("no run has ended")
+        self._wait_until(lambda: any(map(_is_end, self._held or ())), "no run has ended")
 
     def let_go(self) -> None:
         """Say all that was held back."""
         held, self._held = self._held, None
         for message in held or ():
             self._say(message)
+
+
+def _is_end(message: bytes) -> bool:
+    return bool(ForwardMsg.FromString(message).WhichOneof("type") == "script_finished")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +92,7 @@ def test_what_the_server_says_of_a_press_does_not_undo_the_next(
 ) -> None:
     """U16: over a slow line, the answer to one press comes when the reader has pressed again."""
     page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    line = SlowLine(page)
+    line = Line(page)
     page.goto(f"{server.address}/{path}?{query}")
     judged(page)
     page.locator(WAITS).wait_for()
@@ -103,23 +118,12 @@ def test_what_the_server_says_of_a_press_does_not_undo_the_next(
 def test_a_dropped_connection_loses_nothing(browser: Browser, server: Server) -> None:
     """U18: the socket is closed under an open page; Streamlit connects again, and everything is still there."""
     page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    sockets: list[WebSocketRoute] = []
-
-    def relay(socket: WebSocketRoute) -> None:
-        sockets.append(socket)
-        socket.connect_to_server()
-
-    page.route_web_socket("**/_stcore/stream", relay)
+    line = Line(page)
     page.goto(f"{server.address}/?embed_dim=96&num_heads=8&num_tokens=11&causal=false&pin=2-3-4")
     judged(page)
     press_seed(page)
     wait_for_seed(page, 43)
-    sockets[-1].close()
-    for _ in range(100):
-        if len(sockets) > 1:
-            break
-        page.wait_for_timeout(100)
-    assert len(sockets) > 1, "the page did not connect again"
+    line.cut()
     press_seed(page)
     wait_for_seed(page, 44)
     assert scene(page) == "8x11-of-96-full-seed44-float32"
